@@ -1,0 +1,1 @@
+"""What a user may set, and where things live."""

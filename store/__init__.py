@@ -1,0 +1,1 @@
+"""The checkpoint library: silent, and knowing no socket, no watcher and no terminal."""

@@ -1,0 +1,128 @@
+"""Put files into a project and take them out, without ever following a link out of it.
+
+Owns the system calls of a rollback: parents are opened one by one without following links, content is written aside
+and renamed. Which files, and in which order, belongs to `store.restore`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from store.objects import MODE_EXECUTABLE, MODE_LINK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ANY_EXECUTE = 0o111
+
+
+class ProjectFiles:
+    """Change the files of one project."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+
+    def status(self, path: bytes) -> os.stat_result | None:
+        """Return the stat data of what stands at a path; nothing when it is gone or a link leads there."""
+        try:
+            with self._parent(path) as (parent, name):
+                return os.lstat(name, dir_fd=parent)
+        except OSError:
+            return None
+
+    def write(self, path: bytes, content: bytes, mode: bytes) -> None:
+        """Put a file or a link at a path, whole or not at all; directories above it are made.
+
+        A file that was there keeps its permission bits, the executable ones excepted.
+
+        Raises:
+            OSError: It can't be written there, or a link or a file stands where a directory has to be.
+        """
+        with self._parent(path, create=True) as (parent, name):
+            aside = b".hermes-restore-" + secrets.token_hex(8).encode()
+            try:
+                if mode == MODE_LINK:
+                    os.symlink(content, aside, dir_fd=parent)
+                else:
+                    _write_aside(parent, aside, content, _permissions(parent, name, mode))
+                os.rename(aside, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(aside, dir_fd=parent)
+                raise
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file or a link.
+
+        Raises:
+            OSError: It can't be removed.
+        """
+        with self._parent(path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+
+    def remove_directory(self, path: bytes) -> bool:
+        """Remove a directory if it is empty, and tell whether it was."""
+        try:
+            with self._parent(path) as (parent, name):
+                os.rmdir(name, dir_fd=parent)
+        except OSError:
+            return False
+        return True
+
+    @contextmanager
+    def _parent(self, path: bytes, *, create: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Open the directory that holds a path, step by step, and give it with the path's last name."""
+        *directories, name = path.split(b"/")
+        current = os.open(self._root, _DIRECTORY)
+        try:
+            for directory in directories:
+                if create:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(directory, dir_fd=current)
+                below = os.open(directory, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+            yield current, name
+        finally:
+            os.close(current)
+
+
+def _write_aside(parent: int, name: bytes, content: bytes, permissions: int) -> None:
+    descriptor = os.open(
+        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
+    )
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fchmod(descriptor, permissions)
+
+
+def _permissions(parent: int, name: bytes, mode: bytes) -> int:
+    """Return the permission bits for a file: those it has, or those the user's umask gives a new one."""
+    try:
+        standing = os.lstat(name, dir_fd=parent)
+        bits = stat.S_IMODE(standing.st_mode) & 0o777 if stat.S_ISREG(standing.st_mode) else None
+    except FileNotFoundError:
+        bits = None
+    if bits is None:
+        bits = 0o666 & ~_umask()
+    if mode == MODE_EXECUTABLE:
+        return bits | (bits & 0o444) >> 2
+    return bits & ~_ANY_EXECUTE
+
+
+def _umask() -> int:
+    """Return the process's umask. Source: proc_pid_status(5); elsewhere it can only be read by setting it."""
+    try:
+        with open("/proc/self/status", "rb") as status:
+            return next(int(line.split()[1], 8) for line in status if line.startswith(b"Umask:"))
+    except (OSError, StopIteration):
+        umask = os.umask(0o077)
+        os.umask(umask)
+        return umask

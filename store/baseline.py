@@ -1,0 +1,209 @@
+"""The baseline: the tree that a project's files make up now, brought up to date at the cost of what changed.
+
+Owns the fast road, which looks only at paths known to be dirty. Where those can't be known, `store.scan` walks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from store.capture import LeftOut, Reason, Walk, capture_path, read_nested_head
+from store.errors import TooManyFilesError
+from store.tree import Changes, compare, flatten, look_up, splice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from store.capture import Scope
+    from store.objects import ObjectStore, Oid
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Hold the state of a project's files as a tree of the store."""
+
+    tree: Oid
+    file_count: int
+    """How many files and links are captured."""
+    left_out: Mapping[bytes, Reason] = field(default_factory=lambda: MappingProxyType({}))
+    """What is not captured, and why; ignored files excepted."""
+    older_than_pins: frozenset[bytes] = frozenset()
+    """Ignored files that are captured since a tool named them, and that existed before it did."""
+
+    @property
+    def nested(self) -> list[bytes]:
+        """Return the nested repositories that are recorded and not captured, in order."""
+        return sorted(path for path, reason in self.left_out.items() if reason is Reason.NESTED)
+
+
+class _Place(Enum):
+    """Say what a directory is to the paths below it."""
+
+    OPEN = auto()
+    GONE = auto()
+    IGNORED = auto()
+    NESTED = auto()
+
+
+def refresh(
+    objects: ObjectStore, scope: Scope, baseline: Baseline, paths: Iterable[bytes], trees: Iterable[bytes]
+) -> Baseline:
+    """Return the baseline after some paths and directories changed, whatever they are now.
+
+    Args:
+        objects: The store.
+        scope: What counts.
+        baseline: The state before.
+        paths: Everything of which something may have changed.
+        trees: Directories in which anything may have changed.
+
+    Raises:
+        ObjectMissingError: A tree of the baseline is no longer in the store.
+        TooManyFilesError: There are more files now than the settings allow.
+        DeadlinePassedError: The time is over.
+    """
+    work = _Refresh(objects, scope, baseline)
+    for directory in _outermost(trees):
+        work.look_at_directory(directory)
+    for path in sorted(paths):
+        work.look_at_path(path)
+    tree = splice(objects, baseline.tree, work.changes)
+    count = baseline.file_count
+    for difference in compare(objects, baseline.tree, tree):
+        count += _is_file(difference.new) - _is_file(difference.old)
+    if count > scope.limits.max_files:
+        raise too_many_files(scope)
+    return Baseline(tree, count, MappingProxyType(work.left_out), scope.list_older_than_pins())
+
+
+def too_many_files(scope: Scope) -> TooManyFilesError:
+    """Return the error for a project that holds more files than the settings allow."""
+    return TooManyFilesError(
+        f"{os.fsdecode(scope.root)} has more than {scope.limits.max_files} files to capture.",
+        hint="Exclude folders with `exclude`, or raise `max_files`.",
+    )
+
+
+class _Refresh:
+    """Collect what became of dirty paths."""
+
+    def __init__(self, objects: ObjectStore, scope: Scope, baseline: Baseline) -> None:
+        self.changes: Changes = {}
+        self.left_out = dict(baseline.left_out)
+        self._objects = objects
+        self._scope = scope
+        self._baseline = baseline
+        self._places: dict[bytes, _Place] = {b"": _Place.OPEN}
+        self._walked: set[bytes] = set()
+
+    def look_at_path(self, path: bytes) -> None:
+        """Find out what one path holds now."""
+        if any(above in self._walked for above in _ancestors(path)):
+            if not self._scope.is_pinned(path):
+                return
+        else:
+            self.left_out.pop(path, None)
+        match self._place_of(_parent(path)):
+            case _Place.NESTED:
+                self.look_at_directory(
+                    next(above for above in _ancestors(path) if self._place_of(above) is _Place.NESTED)
+                )
+            case _Place.GONE:
+                self.changes[path] = None
+            case _Place.IGNORED if not self._scope.is_pinned(path):
+                self.changes[path] = None
+            case _:
+                self._look_at_file(path)
+
+    def look_at_directory(self, directory: bytes) -> None:
+        """Find out what everything below one path holds now."""
+        self._walked.add(directory)
+        for path in [path for path in self.left_out if path == directory or path.startswith(directory + b"/")]:
+            del self.left_out[path]
+        before = look_up(self._objects, self._baseline.tree, directory)
+        if before is not None and before.is_tree:
+            self.changes.update(dict.fromkeys(flatten(self._objects, before.oid, directory + b"/")))
+        elif before is not None:
+            self.changes[directory] = None
+        match self._place_of(directory):
+            case _Place.GONE:
+                if self._place_of(_parent(directory)) is _Place.OPEN:
+                    self._look_at_file(directory)
+            case _Place.OPEN | _Place.NESTED:
+                self._walk(directory)
+        for path in self._scope.pinned:
+            if path.startswith(directory + b"/"):
+                self._look_at_file(path)
+
+    def _walk(self, directory: bytes) -> None:
+        walk = Walk(self._scope)
+        for path, _ in walk.files(directory):
+            self._store(path)
+        self.changes.update(walk.nested)
+        self.left_out.update(walk.left_out)
+
+    def _look_at_file(self, path: bytes) -> None:
+        full = os.path.join(self._scope.root, path)
+        if os.path.isdir(full) and not os.path.islink(full):
+            if path not in self._walked:
+                self.look_at_directory(path)
+        elif self._scope.is_captured(path):
+            self._store(path)
+        else:
+            self.changes[path] = None
+
+    def _store(self, path: bytes) -> None:
+        found = capture_path(self._objects, self._scope.root, path, self._scope.limits)
+        if isinstance(found, LeftOut):
+            self.left_out[path] = found.reason
+            self.changes[path] = None
+        else:
+            self.changes[path] = found
+
+    def _place_of(self, directory: bytes) -> _Place:
+        """Return what a directory is to the paths below it; each one is looked at once."""
+        known = self._places.get(directory)
+        if known is None:
+            above = self._place_of(_parent(directory))
+            known = self._look_at_place(directory) if above is _Place.OPEN else above
+            self._places[directory] = known
+        return known
+
+    def _look_at_place(self, directory: bytes) -> _Place:
+        full = os.path.join(self._scope.root, directory)
+        try:
+            if not stat.S_ISDIR(os.lstat(full).st_mode):
+                return _Place.GONE
+        except OSError:
+            return _Place.GONE
+        if self._scope.rules.is_ignored(directory, is_dir=True):
+            return _Place.IGNORED
+        if not self._scope.limits.capture_nested and read_nested_head(full) is not None:
+            return _Place.NESTED
+        return _Place.OPEN
+
+
+def _is_file(entry: object) -> int:
+    return 0 if entry is None else 1
+
+
+def _parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def _ancestors(path: bytes) -> Iterable[bytes]:
+    """Yield a path and every directory above it, the project itself excepted."""
+    while path:
+        yield path
+        path = _parent(path)
+
+
+def _outermost(trees: Iterable[bytes]) -> list[bytes]:
+    """Return the directories that lie in no other one of the set, in order."""
+    given = frozenset(trees)
+    return [tree for tree in sorted(given) if not any(above in given for above in _ancestors(_parent(tree)))]

@@ -1,0 +1,328 @@
+"""What is captured and why not: reading one file exactly, and walking directories for what counts.
+
+Owns the reading of files, links and nested repositories, and every reason for leaving something out. Which names are
+ignored belongs to `store.ignore`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from store.errors import DeadlinePassedError
+from store.index import mode_of
+from store.objects import EMPTY_TREE, MODE_GITLINK, MODE_LINK, Entry, Oid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from store.ignore import IgnoreRules
+    from store.objects import ObjectStore
+
+
+class Reason(StrEnum):
+    """Say why something in a project is not captured."""
+
+    LARGE = "too-large"
+    UNREADABLE = "unreadable"
+    SPECIAL = "special-file"
+    RESTLESS = "changing-while-read"
+    NESTED = "nested-repository"
+    MOUNT = "other-file-system"
+    SECRET = "secret"  # noqa: S105 - the word, not one
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Say that one path is not captured, and why."""
+
+    path: bytes
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Say how much is captured."""
+
+    max_file_bytes: int | None = 10 * 1024 * 1024
+    """A larger file is left out; nothing for no limit."""
+    max_files: int = 50_000
+    """A project with more captured files is not snapshotted."""
+    capture_nested: bool = False
+    """Capture the files of nested repositories instead of recording a reference."""
+    deadline: float = float("inf")
+    """When the work is given up, on the monotonic clock."""
+
+    def check_deadline(self) -> None:
+        """Give up when the time is over.
+
+        Raises:
+            DeadlinePassedError: It is.
+        """
+        if time.monotonic() > self.deadline:
+            raise DeadlinePassedError("The time allowed for this checkpoint is over.")
+
+
+_SECRET_NAMES = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "id_rsa*",
+    "id_ed25519*",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+)
+"""Ignored files of these names stay out even when a tool names them."""
+_READ_TRIES = 3
+_NO_COMMIT = EMPTY_TREE
+"""What stands for the commit of a nested repository that has none."""
+
+
+def is_secret(path: bytes) -> bool:
+    """Tell whether a file's name is one that commonly holds secrets."""
+    name = os.fsdecode(path.rsplit(b"/", 1)[-1])
+    return any(fnmatchcase(name, pattern) for pattern in _SECRET_NAMES)
+
+
+def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits) -> Entry | LeftOut | None:
+    """Store the content of one file or link, exactly as it is on disk.
+
+    The caller makes sure that the directories above are directories and not links.
+
+    Returns:
+        What a tree holds for it; or why it is left out; or nothing, when there is no such file (a directory included).
+    """
+    full = os.path.join(root, path)
+    try:
+        status = os.lstat(full)
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        mode = mode_of(status)
+        if mode is None:
+            return LeftOut(path, Reason.SPECIAL)
+        if mode == MODE_LINK:
+            return Entry(MODE_LINK, objects.write_blob(os.readlink(full)))
+        if _is_too_large(status, limits):
+            return LeftOut(path, Reason.LARGE)
+        return _capture_file(objects, full, path, limits)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return LeftOut(path, Reason.UNREADABLE)
+
+
+def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits) -> Entry | LeftOut:
+    """Read a file until it holds still, and store it."""
+    for _ in range(_READ_TRIES):
+        descriptor = _open_file(full)
+        try:
+            before = os.fstat(descriptor)
+            mode = mode_of(before)
+            if mode is None:
+                return LeftOut(path, Reason.SPECIAL)
+            if _is_too_large(before, limits):
+                return LeftOut(path, Reason.LARGE)
+            content = _read_whole(descriptor, before.st_size)
+            after = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        if len(content) == after.st_size and _same(before, after):
+            return Entry(mode, objects.write_blob(content))
+    return LeftOut(path, Reason.RESTLESS)
+
+
+def _open_file(full: bytes) -> int:
+    """Open a file for reading without following a link, waiting for a pipe's other end or moving its access time."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(full, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileNotFoundError(error.errno, "became a link") from error
+        raise
+
+
+def _read_whole(descriptor: int, size_bytes: int) -> bytes:
+    """Read to the end; the file's own size as the buffer makes that one call for most files."""
+    chunks = []
+    while chunk := os.read(descriptor, max(size_bytes + 1, 1)):
+        chunks.append(chunk)
+        size_bytes = 1 << 20
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _is_too_large(status: os.stat_result, limits: Limits) -> bool:
+    return limits.max_file_bytes is not None and status.st_size > limits.max_file_bytes
+
+
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    return (before.st_size, before.st_mtime_ns, before.st_ctime_ns, before.st_mode) == (
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_ctime_ns,
+        after.st_mode,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Say what counts in one project at one moment."""
+
+    root: bytes
+    """The workdir."""
+    rules: IgnoreRules
+    """Which names are ignored."""
+    limits: Limits
+    """How much is captured."""
+    pinned: Mapping[bytes, bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Paths that a tool named: captured even if ignored, unless they look secret; each with whether it existed."""
+
+    def is_captured(self, path: bytes) -> bool:
+        """Tell whether a file counts, its size and kind apart."""
+        return not self.rules.is_ignored(path, is_dir=False) or self.is_pinned(path)
+
+    def list_older_than_pins(self) -> frozenset[bytes]:
+        """Return the ignored paths that stood there, in no checkpoint, before a tool named them."""
+        return frozenset(path for path, existed in self.pinned.items() if existed and self.is_pinned(path))
+
+    def is_pinned(self, path: bytes) -> bool:
+        """Tell whether a tool named a path, so that it is captured though ignored; never through a link."""
+        if path not in self.pinned or is_secret(path):
+            return False
+        above = os.path.dirname(os.path.join(self.root, path))
+        return os.path.realpath(above) == above
+
+
+@dataclass(slots=True)
+class Walk:
+    """Walk directories of a project and yield each file that counts.
+
+    What is left out on the way, and the nested repositories met, are collected.
+    """
+
+    scope: Scope
+    left_out: dict[bytes, Reason] = field(default_factory=dict)
+    """What was met and not captured, ignored files excepted."""
+    nested: dict[bytes, Entry] = field(default_factory=dict)
+    """The nested repositories met, as a tree records them."""
+
+    def files(self, directory: bytes = b"") -> Iterator[tuple[bytes, os.stat_result]]:
+        """Yield the path and stat data of every file and link below a directory that is itself not ignored.
+
+        Raises:
+            DeadlinePassedError: The walk took too long.
+        """
+        device = os.lstat(self.scope.root).st_dev
+        pending = [directory]
+        while pending:
+            self.scope.limits.check_deadline()
+            current = pending.pop()
+            prefix = current + b"/" if current else b""
+            try:
+                with os.scandir(os.path.join(self.scope.root, current)) as found:
+                    entries = list(found)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                self.left_out[current] = Reason.UNREADABLE
+                continue
+            if current and self._is_reference(current, entries, device):
+                continue
+            rules = self.scope.rules.enter(current)
+            for entry in entries:
+                is_directory = entry.is_dir(follow_symlinks=False)
+                if rules.ignores(entry.name, is_directory):
+                    continue
+                if is_directory:
+                    pending.append(prefix + entry.name)
+                    continue
+                try:
+                    yield prefix + entry.name, entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+
+    def _is_reference(self, directory: bytes, entries: list[os.DirEntry[bytes]], device: int) -> bool:
+        """Tell whether a directory is recorded or named instead of being walked."""
+        full = os.path.join(self.scope.root, directory)
+        if os.lstat(full).st_dev != device:
+            self.left_out[directory] = Reason.MOUNT
+            return True
+        if self.scope.limits.capture_nested or not any(entry.name == b".git" for entry in entries):
+            return False
+        head = read_nested_head(full)
+        if head is None:
+            return False
+        self.nested[directory] = Entry(MODE_GITLINK, head)
+        self.left_out[directory] = Reason.NESTED
+        return True
+
+
+def read_nested_head(directory: bytes) -> Oid | None:
+    """Return the commit that a nested repository, submodule or linked worktree is at; nothing when it is none.
+
+    Only reads; a repository without a commit is given a fixed id. Source: gitrepository-layout(5).
+    """
+    git = os.path.join(directory, b".git")
+    try:
+        if os.path.isfile(git) and not os.path.islink(git):
+            pointer = _read_start(git)
+            if not pointer.startswith(b"gitdir: "):
+                return None
+            git = os.path.join(directory, pointer[len(b"gitdir: ") :].rstrip(b"\r\n"))
+            if not os.path.isdir(git):
+                return _NO_COMMIT
+        head = _read_start(os.path.join(git, b"HEAD")).strip()
+    except OSError:
+        return None
+    for _ in range(5):
+        if not head.startswith(b"ref: "):
+            return _parse_oid(head)
+        head = _resolve_ref(git, head[len(b"ref: ") :].strip())
+    return _NO_COMMIT
+
+
+def _resolve_ref(git: bytes, name: bytes) -> bytes:
+    """Return what a ref of another repository holds, without trusting anything in it."""
+    try:
+        common = os.path.join(git, _read_start(os.path.join(git, b"commondir")).strip())
+    except OSError:
+        common = git
+    if b".." in name.split(b"/") or name.startswith(b"/") or b"\0" in name:
+        return b""
+    try:
+        return _read_start(os.path.join(common, name)).strip()
+    except OSError:
+        pass
+    try:
+        with open(os.path.join(common, b"packed-refs"), "rb") as packed:
+            return next((line[:40] for line in packed if line[41:].rstrip() == name), b"")
+    except OSError:
+        return b""
+
+
+def _parse_oid(text: bytes) -> Oid:
+    try:
+        oid = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return _NO_COMMIT
+    return Oid(oid) if len(oid) == 20 and any(oid) else _NO_COMMIT
+
+
+def _read_start(path: bytes) -> bytes:
+    descriptor = _open_file(path)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)

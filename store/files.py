@@ -1,0 +1,118 @@
+"""Small files that survive a crash: written aside, flushed, renamed.
+
+Owns how our own files reach the disk and how JSON is read back. What the JSON means belongs to the callers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import tempfile
+
+from store.errors import CorruptFileError
+
+
+def make_private_directory(path: str) -> None:
+    """Make a directory, and those above it, that only the user can enter (0700).
+
+    Directories that exist are left as they are.
+    """
+    if os.path.isdir(path):
+        return
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+
+
+def write_atomically(path: str, content: bytes, *, flush: bool = True) -> None:
+    """Replace a file whole: whoever reads it sees the old content or the new, after a crash too.
+
+    The file is readable by the user alone (0600).
+
+    Args:
+        path: Where it goes; its directory exists.
+        content: All of it.
+        flush: Wait for the disk, so that a power cut can't leave the new name without the new content. Without it
+            the content is safe from a killed process only.
+    """
+    directory, name = os.path.split(path)
+    descriptor, aside = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(aside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+    if flush:
+        flush_directory(directory)
+
+
+def flush_directory(path: str) -> None:
+    """Wait until the names in a directory are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: str) -> bytes | None:
+    """Return a file's content, or nothing when there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def read_json_object(path: str) -> dict[str, object] | None:
+    """Return the JSON object in a file, or nothing when there is no such file.
+
+    Raises:
+        CorruptFileError: It is not a JSON object; the file is left alone.
+    """
+    content = read_file(path)
+    if content is None:
+        return None
+    try:
+        value = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"{path} can't be understood: {error}.") from error
+    if not isinstance(value, dict):
+        raise CorruptFileError(f"{path} can't be understood: it is not a JSON object.")
+    return value
+
+
+def write_json(path: str, value: object, *, flush: bool = False) -> None:
+    """Replace a file by JSON in ASCII; names that are not UTF-8 are kept as surrogate escapes."""
+    write_atomically(path, json.dumps(value, separators=(",", ":")).encode(), flush=flush)
+
+
+def flush_file_system(path: str) -> None:
+    """Wait until everything written so far to the file system of a path is on disk.
+
+    One call for many objects costs less than one for each. Source: syncfs(2); elsewhere the whole system is flushed.
+    """
+    try:
+        syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        syncfs(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def find_free_bytes(path: str) -> int:
+    """Return how many bytes the user can still write to the file system of a path."""
+    free = os.statvfs(path)
+    return free.f_bavail * free.f_frsize

@@ -1,0 +1,96 @@
+"""The only door to the git program.
+
+Owns how git is started: an environment built from nothing, so that no setting of the user, of the system or of a
+project, no hook, no filter, no prompt and no variable of the agent reaches it. The objects themselves are read and
+written through `store.objects`, without a process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from typing import TYPE_CHECKING
+
+from store.errors import GitFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SEALED_OPTIONS = (
+    "--no-pager",
+    "--literal-pathspecs",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.attributesFile=/dev/null",
+    "-c", "core.excludesFile=/dev/null",
+    "-c", "core.quotePath=true",
+    "-c", "gc.auto=0",
+    "-c", "maintenance.auto=false",
+    "-c", "safe.directory=*",
+    "-c", "protocol.allow=never",
+)  # fmt: skip
+
+
+@cache
+def find_git(search_path: str | None = None) -> str | None:
+    """Return the git program's path, or nothing when it is not installed."""
+    return shutil.which("git", path=search_path)
+
+
+def run_git(store: str, arguments: Sequence[str | bytes], *, stdin: bytes = b"", timeout_s: float = 60) -> bytes:
+    """Run one git command on the bare store and return what it printed.
+
+    Args:
+        store: The bare repository.
+        arguments: The command and its arguments; the caller puts `--` before anything that comes from outside.
+        stdin: What the command reads.
+        timeout_s: After this the command is killed.
+
+    Raises:
+        GitFailedError: git is missing, failed or took too long.
+    """
+    program = find_git(os.environ.get("PATH"))
+    if program is None:
+        raise GitFailedError("The git program was not found on PATH.", hint="Install git.")
+    command = [program, *_SEALED_OPTIONS, f"--git-dir={store}", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            timeout=timeout_s,
+            env=_sealed_environment(program),
+            cwd=store,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitFailedError(f"git {_name(arguments)} took longer than {timeout_s:.0f} s and was stopped.") from None
+    except OSError as error:
+        raise GitFailedError(f"git could not be started: {error.strerror}.") from error
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GitFailedError(f"git {_name(arguments)} failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def _name(arguments: Sequence[str | bytes]) -> str:
+    return os.fsdecode(arguments[0])
+
+
+def _sealed_environment(program: str) -> dict[str, str]:
+    """Build git's environment from nothing. Source: git(1), "Environment Variables"."""
+    return {
+        "PATH": os.pathsep.join([os.path.dirname(program), "/usr/bin", "/bin"]),
+        "HOME": "/nonexistent",
+        "XDG_CONFIG_HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }

@@ -1,0 +1,151 @@
+"""The stat cache: a git index that says which content a file had when it was last read.
+
+Owns the file `indexes/<hash>`, in git's own format (version 2, with the root of the `TREE` extension), so that git and
+the agent's own manager can read it. A file whose stat data is as recorded need not be read again.
+Source: gitformat-index(5); racy entries: git's Documentation/technical/racy-git.txt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from store.files import read_file, write_atomically
+from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACK = struct.Struct(">10I")
+_SIGNATURE_BYTES = _PACK.size
+_FIXED_BYTES = 62
+"""Stat data, id and flags that stand before each name."""
+_SIZE_AT = slice(36, 40)
+_MODE_AT = slice(24, 28)
+_MODES = {0o100644: MODE_FILE, 0o100755: MODE_EXECUTABLE, 0o120000: MODE_LINK, 0o160000: MODE_GITLINK}
+_TICK_NS = 20_000_000
+"""File times advance in steps of the kernel's timer, at most 10 ms."""
+_COARSE_NS = 2_000_000_000
+"""File systems without fractions of a second advance in steps of up to 2 s."""
+_LOW = 0xFFFFFFFF
+
+Signature = bytes
+"""The stat data of one file as it stands in an index entry, 40 bytes."""
+
+
+@dataclass(slots=True)
+class StatCache:
+    """Hold what each file of a project had when it was last read."""
+
+    tree: Oid
+    """The tree that the entries make up."""
+    entries: dict[bytes, tuple[Signature, Oid]] = field(default_factory=dict)
+    """By path: the stat data and the content that went with it."""
+
+    def entry(self, path: bytes) -> Entry | None:
+        """Return what the tree has at a path."""
+        known = self.entries.get(path)
+        if known is None:
+            return None
+        return Entry(_MODES[int.from_bytes(known[0][_MODE_AT], "big")], known[1])
+
+
+def sign(status: os.stat_result, mode: bytes) -> Signature:
+    """Return the stat data of a file as an index holds it."""
+    ctime_s, ctime_ns = divmod(status.st_ctime_ns, 1_000_000_000)
+    mtime_s, mtime_ns = divmod(status.st_mtime_ns, 1_000_000_000)
+    return _PACK.pack(
+        ctime_s & _LOW, ctime_ns, mtime_s & _LOW, mtime_ns, status.st_dev & _LOW, status.st_ino & _LOW,
+        int(mode, 8), status.st_uid & _LOW, status.st_gid & _LOW, status.st_size & _LOW,
+    )  # fmt: skip
+
+
+def mode_of(status: os.stat_result) -> bytes | None:
+    """Return git's mode for a file or link, nothing for what is neither."""
+    if stat.S_ISREG(status.st_mode):
+        return MODE_EXECUTABLE if status.st_mode & 0o100 else MODE_FILE
+    return MODE_LINK if stat.S_ISLNK(status.st_mode) else None
+
+
+def is_racy(status: os.stat_result, read_after_ns: int) -> bool:
+    """Tell whether a file may change after it was read without its times showing it.
+
+    Args:
+        status: The file's stat data.
+        read_after_ns: A moment before the file was read, nanoseconds since the epoch.
+    """
+    newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+    step_ns = _COARSE_NS if newest_ns % 1_000_000_000 == 0 else _TICK_NS
+    return newest_ns >= read_after_ns - step_ns
+
+
+def smudge(signature: Signature) -> Signature:
+    """Return stat data that no file has, so that a racy file is read again next time; git does the same."""
+    return signature[: _SIZE_AT.start] + b"\0\0\0\0"
+
+
+def load_index(path: str) -> StatCache | None:
+    """Return the stat cache in a file; nothing when there is none, or none that can be used.
+
+    A cache is only ever a shortcut, so one that is damaged, or of a kind we don't know, is as good as none.
+    """
+    raw = read_file(path)
+    if raw is None or len(raw) < 32 or hashlib.sha1(raw[:-20], usedforsecurity=False).digest() != raw[-20:]:
+        return None
+    signature, version, count = struct.unpack_from(">4sII", raw)
+    if signature != b"DIRC" or version != 2:
+        return None
+    entries: dict[bytes, tuple[Signature, Oid]] = {}
+    position = 12
+    try:
+        for _ in range(count):
+            end = raw.index(b"\0", position + _FIXED_BYTES)
+            header = raw[position : position + _FIXED_BYTES]
+            if int.from_bytes(header[_MODE_AT], "big") not in _MODES or header[60] & 0x30:
+                return None
+            entries[raw[position + _FIXED_BYTES : end]] = (header[:_SIGNATURE_BYTES], Oid(header[40:60]))
+            position += (end - position + 8) & ~7
+        tree = _find_root_tree(raw, position)
+    except (ValueError, struct.error):
+        return None
+    return None if tree is None else StatCache(tree, entries)
+
+
+def save_index(path: str, cache: StatCache) -> None:
+    """Replace the stat cache in a file."""
+    chunks = [struct.pack(">4sII", b"DIRC", 2, len(cache.entries))]
+    for name, (signature, oid) in sorted(cache.entries.items()):
+        length = _FIXED_BYTES + len(name)
+        chunks.append(signature + oid + min(len(name), 0xFFF).to_bytes(2, "big") + name + bytes(8 - length % 8))
+    chunks.append(_format_root_tree(cache))
+    body = b"".join(chunks)
+    write_atomically(path, body + hashlib.sha1(body, usedforsecurity=False).digest(), flush=False)
+
+
+def _format_root_tree(cache: StatCache) -> bytes:
+    content = b"\0%d 0\n" % len(cache.entries) + cache.tree
+    return b"TREE" + len(content).to_bytes(4, "big") + content
+
+
+def _find_root_tree(raw: bytes, position: int) -> Oid | None:
+    """Return the root's id in the `TREE` extension; nothing when git marked it invalid or there is none."""
+    end = len(raw) - 20
+    while position + 8 <= end:
+        name, size = struct.unpack_from(">4sI", raw, position)
+        content = raw[position + 8 : position + 8 + size]
+        if name == b"TREE":
+            counts, _, rest = content[1:].partition(b"\n")
+            return Oid(rest[:20]) if not counts.startswith(b"-") and len(rest) >= 20 else None
+        position += 8 + size
+    return None
+
+
+def entries_of(tree: Mapping[bytes, Entry]) -> dict[bytes, tuple[Signature, Oid]]:
+    """Return cache entries that match no file, for content whose stat data is not known."""
+    return {
+        path: (bytes(24) + int(entry.mode, 8).to_bytes(4, "big") + bytes(12), entry.oid) for path, entry in tree.items()
+    }

@@ -1,0 +1,140 @@
+"""Names of everything on disk, and making an empty store.
+
+Owns which file and which ref is where. What stands in the files belongs to the modules that read them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import NewType
+
+from store.files import make_private_directory, write_atomically
+
+ProjectHash = NewType("ProjectHash", str)
+"""First 16 hex digits of SHA-256 over a project's resolved absolute path."""
+
+_CONFIG = b"""[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+[user]
+\temail = hermes@local
+\tname = Hermes Checkpoint
+[commit]
+\tgpgsign = false
+[tag]
+\tgpgSign = false
+[gc]
+\tauto = 0
+"""
+
+_ATTRIBUTES = b"* -text -eol -ident -filter -working-tree-encoding\n"
+"""Bytes are bytes: git never converts what it reads from or writes for this repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Say where the store of one home keeps its files and refs."""
+
+    base: str
+    """`<home>/checkpoints`, absolute."""
+    lock_file: str
+    """The lock beside the base."""
+
+    @property
+    def store(self) -> str:
+        """Return the bare repository shared by all projects."""
+        return os.path.join(self.base, "store")
+
+    @property
+    def shallow_file(self) -> str:
+        """Return the file that says where histories were trimmed. Source: gitrepository-layout(5)."""
+        return os.path.join(self.store, "shallow")
+
+    @property
+    def exclude_file(self) -> str:
+        """Return the file of patterns that are not captured."""
+        return os.path.join(self.store, "info", "exclude")
+
+    @property
+    def sessions_file(self) -> str:
+        """Return the file of open sessions and the turn each one is in."""
+        return os.path.join(self.store, "sessions.json")
+
+    @property
+    def gc_pending_file(self) -> str:
+        """Return the marker that refs moved since the last gc."""
+        return os.path.join(self.store, ".gc-pending")
+
+    @property
+    def projects_directory(self) -> str:
+        """Return the directory of project files."""
+        return os.path.join(self.store, "projects")
+
+    def project_file(self, project: ProjectHash) -> str:
+        """Return the file of what is known of a project."""
+        return os.path.join(self.projects_directory, f"{project}.json")
+
+    def ledger_file(self, project: ProjectHash) -> str:
+        """Return the file of what the agent last wrote in a project."""
+        return os.path.join(self.store, "ledgers", f"{project}.json")
+
+    def index_file(self, project: ProjectHash) -> str:
+        """Return the git index that serves as a project's stat cache."""
+        return os.path.join(self.store, "indexes", project)
+
+    def statistics_file(self, project: ProjectHash) -> str:
+        """Return the file of a project's computed checkpoint statistics."""
+        return os.path.join(self.store, "statistics", f"{project}.json")
+
+    def exists(self) -> bool:
+        """Tell whether there is a store; its HEAD is written last."""
+        return os.path.exists(os.path.join(self.store, "HEAD"))
+
+    def create(self, excludes: bytes, *, now: float) -> None:
+        """Make an empty store, if there is none, and put older kinds of repositories aside.
+
+        The caller holds the lock. HEAD is written last, so that an interrupted call is simply repeated.
+
+        Args:
+            excludes: What `info/exclude` begins with.
+            now: Seconds since the epoch, for the name of the folder of older repositories.
+        """
+        if self.exists():
+            return
+        make_private_directory(self.base)
+        _archive_older_repositories(self.base, now)
+        for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):
+            make_private_directory(os.path.join(self.store, name))
+        for name in ("projects", "ledgers", "indexes", "statistics"):
+            make_private_directory(os.path.join(self.store, name))
+        write_atomically(os.path.join(self.store, "config"), _CONFIG)
+        write_atomically(os.path.join(self.store, "description"), b"hermes-checkpoints\n")
+        write_atomically(self.exclude_file, excludes)
+        write_atomically(os.path.join(self.store, "info", "attributes"), _ATTRIBUTES)
+        write_atomically(os.path.join(self.store, "HEAD"), b"ref: refs/heads/main\n")
+
+
+def tip_ref(project: ProjectHash) -> str:
+    """Return the ref of a project's newest checkpoint."""
+    return f"refs/hermes/{project}"
+
+
+def baseline_ref(project: ProjectHash) -> str:
+    """Return the ref that keeps a project's last settled tree alive."""
+    return f"refs/baseline/{project}"
+
+
+def _archive_older_repositories(base: str, now: float) -> None:
+    """Move what stood in the base before the shared store existed to `legacy-<YYYYMMDD-HHMMSS>/`, in local time."""
+    older = [
+        name for name in os.listdir(base) if name not in ("store", ".last_prune") and not name.startswith("legacy-")
+    ]
+    if not older:
+        return
+    archive = os.path.join(base, time.strftime("legacy-%Y%m%d-%H%M%S", time.localtime(now)))
+    make_private_directory(archive)
+    for name in older:
+        os.rename(os.path.join(base, name), os.path.join(archive, name))

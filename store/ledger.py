@@ -1,0 +1,167 @@
+"""The ledger: what the agent last left at each path. What differs from it is a hand edit.
+
+Owns the file `ledgers/<hash>.json` and the fingerprints in it. What a rollback makes of them belongs to `store.plan`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from store.errors import CorruptFileError
+from store.files import read_json_object, write_json
+from store.index import mode_of
+from store.objects import MODE_LINK
+
+if TYPE_CHECKING:
+    from store.layout import Layout
+    from store.objects import Entry, ObjectStore
+    from store.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Say what stands at a path, exactly."""
+
+    sha256: str
+    """Over the raw bytes of a file, or over the target of a link; empty when nothing is there."""
+    mode: str = ""
+    """git's mode, such as `100755`; empty where it is not known or nothing is there."""
+
+    @property
+    def is_deletion(self) -> bool:
+        """Tell whether nothing is there."""
+        return not self.sha256
+
+    def matches(self, other: Fingerprint) -> bool:
+        """Tell whether two fingerprints are of the same thing, as far as both know."""
+        return self.sha256 == other.sha256 and (not self.mode or not other.mode or self.mode == other.mode)
+
+
+NOTHING = Fingerprint("")
+"""The fingerprint of a path at which there is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Say what the agent last left at a path, and when."""
+
+    content: Fingerprint
+    at: float
+    """Seconds since the epoch."""
+    session: str | None = None
+    turn: str | None = None
+    tool: str | None = None
+
+
+Ledger = dict[bytes, Written]
+"""What the agent last left, by path relative to the project."""
+
+
+class Author(StrEnum):
+    """Say who left what stands at a path now, as far as the ledger knows."""
+
+    AGENT = "agent"
+    """The agent's last content, or its deletion, is still there."""
+    USER = "user"
+    """It differs from what the agent left there."""
+    UNKNOWN = "unknown"
+    """The agent never wrote there."""
+
+
+def judge(written: Written | None, now: Fingerprint) -> Author:
+    """Return who left what stands at a path now."""
+    if written is None:
+        return Author.UNKNOWN
+    return Author.AGENT if written.content.matches(now) else Author.USER
+
+
+def load_ledger(layout: Layout, project: Project) -> Ledger:
+    """Return a project's ledger; empty when nothing was ever recorded.
+
+    Raises:
+        CorruptFileError: The file can't be understood. Nobody may guess then, since an empty ledger means that a
+            rollback overwrites more.
+    """
+    path = layout.ledger_file(project.hash)
+    ledger: Ledger = {}
+    for name, raw in (read_json_object(path) or {}).items():
+        relative = project.relative(name)
+        if not isinstance(raw, dict) or not isinstance(raw.get("sha256"), str):
+            raise CorruptFileError(f"The ledger {path} can't be understood: its entry for {name!r} is damaged.")
+        at = raw.get("ts")
+        if relative is not None:
+            ledger[relative] = Written(
+                Fingerprint(raw["sha256"], _text(raw.get("mode")) or ""),
+                at=float(at) if isinstance(at, (int, float)) else 0.0,
+                session=_text(raw.get("session")),
+                turn=_text(raw.get("turn")),
+                tool=_text(raw.get("tool")),
+            )
+    return ledger
+
+
+def save_ledger(layout: Layout, project: Project, ledger: Ledger) -> None:
+    """Replace a project's ledger. The caller holds the lock."""
+    raw = {
+        os.path.join(project.workdir, os.fsdecode(path)): {
+            "sha256": written.content.sha256,
+            "ts": written.at,
+            **{
+                key: value
+                for key, value in (
+                    ("mode", written.content.mode),
+                    ("session", written.session),
+                    ("turn", written.turn),
+                    ("tool", written.tool),
+                )
+                if value
+            },
+        }
+        for path, written in ledger.items()
+    }
+    write_json(layout.ledger_file(project.hash), raw)
+
+
+def fingerprint_file(full: bytes) -> Fingerprint | None:
+    """Return the fingerprint of what stands at a path on disk.
+
+    Returns:
+        Nothing when it can't be told: a directory, a special file, or one that can't be read.
+    """
+    try:
+        status = os.lstat(full)
+        mode = mode_of(status)
+        if mode is None:
+            return None
+        if mode == MODE_LINK:
+            return fingerprint_content(os.readlink(full), mode)
+        descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            return Fingerprint(hashlib.file_digest(file, "sha256").hexdigest(), mode.decode())
+    except (FileNotFoundError, NotADirectoryError):
+        return NOTHING
+    except OSError:
+        return None
+
+
+def fingerprint_content(content: bytes, mode: bytes) -> Fingerprint:
+    """Return the fingerprint of content with a mode."""
+    return Fingerprint(hashlib.sha256(content).hexdigest(), mode.decode())
+
+
+def fingerprint_entry(objects: ObjectStore, entry: Entry | None) -> Fingerprint:
+    """Return the fingerprint of what a tree holds at a path; nothing stands for a path it does not hold."""
+    if entry is None or entry.is_gitlink:
+        return NOTHING
+    return fingerprint_content(objects.read_blob(entry.oid), entry.mode)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,134 @@
+"""Decide what a rollback does with each path: pure, no disk, no store.
+
+Owns the table of who keeps what. Carrying it out belongs to `store.restore`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from store.ledger import Author
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from store.objects import Entry
+
+
+class Mode(StrEnum):
+    """Say how far a rollback goes."""
+
+    DEFAULT = "default"
+    """Take back what the agent did, keep what the user did."""
+    ALL = "all"
+    """Make the project what it was, hand edits included."""
+    SELECTED = "selected"
+    """Make the selected paths what they were, whoever changed them."""
+    EVERYTHING_RECORDED = "everything-recorded"
+    """Put every recorded file back and remove nothing, since nothing is known of who wrote what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Say how one path differs from the checkpoint."""
+
+    path: bytes
+    target: Entry | None
+    """What the checkpoint has there; nothing when it was created since."""
+    current: Entry | None
+    """What is there now; nothing when it is gone."""
+    author: Author
+    """Who left what is there now."""
+    is_captured: bool = True
+    """Whether checkpoints hold what is there now; not so for files ignored or too large."""
+    obstacle: str = ""
+    """Why what is there can't be recorded, so that it must not be overwritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftInPlace:
+    """Say that a path should change and can't."""
+
+    path: bytes
+    reason: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """Say what a rollback does."""
+
+    write: dict[bytes, Standing] = field(default_factory=dict)
+    """What is put back."""
+    remove: dict[bytes, Standing] = field(default_factory=dict)
+    """What is removed."""
+    kept: list[bytes] = field(default_factory=list)
+    """The user's edits that stay, in order."""
+    left: list[LeftInPlace] = field(default_factory=list)
+    """What should change and can't, in order."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether no file changes."""
+        return not self.write and not self.remove
+
+
+def plan_rollback(standings: Iterable[Standing], mode: Mode, uncaptured: Collection[bytes]) -> Plan:
+    """Return what a rollback does with every path that differs.
+
+    Args:
+        standings: Each path that differs from the checkpoint.
+        mode: How far it goes.
+        uncaptured: Directories that hold something that no checkpoint holds, and every directory above them.
+    """
+    plan = Plan()
+    for standing in sorted(standings, key=lambda each: each.path):
+        _decide(plan, standing, mode)
+    _resolve_conflicts(plan, uncaptured)
+    plan.kept.sort()
+    plan.left.sort(key=lambda left: left.path)
+    return plan
+
+
+def _decide(plan: Plan, standing: Standing, mode: Mode) -> None:
+    """Put one path where the table puts it."""
+    wanted = mode in (Mode.ALL, Mode.SELECTED, Mode.EVERYTHING_RECORDED) or standing.author is Author.AGENT
+    if standing.obstacle:
+        plan.left.append(LeftInPlace(standing.path, standing.obstacle))
+    elif standing.current is not None and standing.current.is_gitlink:
+        plan.left.append(LeftInPlace(standing.path, "a nested git repository is there"))
+    elif standing.target is not None:
+        if wanted:
+            plan.write[standing.path] = standing
+        else:
+            plan.kept.append(standing.path)
+    elif wanted and mode is not Mode.EVERYTHING_RECORDED:
+        plan.remove[standing.path] = standing
+    else:
+        plan.kept.append(standing.path)
+
+
+def _resolve_conflicts(plan: Plan, uncaptured: Collection[bytes]) -> None:
+    """Leave in place what can't be put back, since something that stays is in its way."""
+    staying = {*plan.kept, *(left.path for left in plan.left)}
+    above_staying = {above for path in staying for above in _above(path)}
+    for path in list(plan.write):
+        blocker = next((above for above in _above(path) if above in staying), None)
+        if blocker is not None:
+            reason = "something of yours is in the way"
+        elif path in above_staying:
+            reason = "a directory with files of yours is in the way"
+        elif path in uncaptured:
+            reason = "a directory that holds uncaptured content is in the way"
+        else:
+            continue
+        del plan.write[path]
+        plan.left.append(LeftInPlace(path, reason))
+
+
+def _above(path: bytes) -> Iterable[bytes]:
+    """Yield every directory above a path, the project itself excepted."""
+    while b"/" in path:
+        path = path.rpartition(b"/")[0]
+        yield path

@@ -1,0 +1,1 @@
+"""The always-on part, and every surface."""

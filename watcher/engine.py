@@ -1,0 +1,201 @@
+"""One project's engine: what is known of its files, kept true by events, or by a scan where events can't vouch.
+
+Owns the choice between the fast and the slow road, and the life of the project's watch. Taking checkpoints of the
+state it returns belongs to `watcher.home`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from config.settings import NestedRepos
+from store.baseline import refresh
+from store.capture import Limits, Scope
+from store.errors import ObjectMissingError, TooManyFilesError
+from store.files import read_file
+from store.ignore import IgnoreRules, parse_rules
+from store.scan import scan
+from watcher.dirty import Dirty, DirtySet
+from watcher.observer import ProjectWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from config.settings import Settings
+    from store.baseline import Baseline
+    from store.project import Project
+    from store.project_store import ProjectStore
+    from watcher.observer import WatchState
+
+_BARRIER_S = 2.0
+"""Longer than this nobody waits for events; a scan is quicker than it seems."""
+_REFUSE_AGAIN_S = 30.0
+"""A project that was too large a moment ago is not walked again for each tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Hold what decides which files count, apart from the files themselves; when it changes, everything is looked at."""
+
+    excludes: tuple[int, int] | None
+    exclude: tuple[str, ...]
+    include: tuple[str, ...]
+    max_file_bytes: int | None
+    nested: NestedRepos
+
+
+class Engine:
+    """Know the state of one project's files. Its methods are called with the store's lock held."""
+
+    def __init__(self, project: Project, *, follow_events: bool) -> None:
+        self.project = project
+        self._follow_events = follow_events
+        self._dirty = DirtySet("not looked at yet")
+        self._watch: ProjectWatch | None = None
+        self._baseline: Baseline | None = None
+        self._terms: _Terms | None = None
+        self._rules: IgnoreRules | None = None
+        self._refused: tuple[float, TooManyFilesError] | None = None
+
+    def stop_watching(self) -> None:
+        """Stop following events; the next state is found by a scan."""
+        self._follow_events = False
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+    @property
+    def watch_state(self) -> WatchState | None:
+        """Return how the project is watched; nothing when it is not."""
+        return None if self._watch is None else self._watch.state
+
+    def bring_up_to_date(
+        self, store: ProjectStore, settings: Settings, pinned: Mapping[bytes, bool], deadline: float
+    ) -> Baseline:
+        """Return the state of the project's files as they are now.
+
+        Args:
+            store: The project's part of the store.
+            settings: What counts.
+            pinned: Ignored paths that a tool named, each with whether it existed before.
+            deadline: When to give up, on the monotonic clock.
+
+        Raises:
+            TooManyFilesError: There are more files than the settings allow.
+            DeadlinePassedError: The time is over.
+        """
+        limits = Limits(
+            max_file_bytes=settings.max_file_size_bytes,
+            max_files=settings.max_files,
+            capture_nested=settings.nested_repos is NestedRepos.CAPTURE,
+            deadline=deadline,
+        )
+        self._refuse_again(limits)
+        self._follow_terms(store, settings)
+        is_seen = self._watch is not None and self._watch.barrier(min(_BARRIER_S, deadline - time.monotonic()))
+        dirty = self._dirty.take()
+        try:
+            baseline = self._look(store, limits, pinned, dirty if is_seen else None)
+        except BaseException as error:
+            self._dirty.put_back(dirty)
+            if isinstance(error, TooManyFilesError):
+                self._refused = (time.monotonic(), error)
+            raise
+        self._baseline = baseline
+        return baseline
+
+    def is_ignored(self, store: ProjectStore, settings: Settings, path: bytes) -> bool:
+        """Tell whether a file is ignored, by the rules of the last look or else of now."""
+        self._follow_terms(store, settings)
+        rules = self._rules or self._read_rules(store)
+        return rules.is_ignored(path, is_dir=False)
+
+    def distrust(self, reason: str) -> None:
+        """Look at every file next time, whatever the events said."""
+        self._dirty.need_scan(reason)
+
+    def note_path(self, path: bytes) -> None:
+        """Look at a path again next time, whatever the events say."""
+        self._dirty.add_path(path)
+
+    def _look(self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty | None) -> Baseline:
+        """Take the fast road if events can vouch for it, else the slow one."""
+        if dirty is None or self._baseline is None or not self._can_vouch(dirty, limits):
+            return self._look_everywhere(store, limits, pinned)
+        if dirty.is_empty:
+            return self._baseline
+        if dirty.trees or self._rules is None:
+            self._rules = self._read_rules(store)
+        scope = Scope(self.project.root, self._rules, limits, pinned)
+        try:
+            return refresh(store.objects, scope, self._baseline, dirty.paths, dirty.trees)
+        except ObjectMissingError:
+            return scan(store, scope)
+
+    def _can_vouch(self, dirty: Dirty, limits: Limits) -> bool:
+        """Tell whether nothing can have changed but what is dirty. Nested repositories are not watched."""
+        if _changes_rules(dirty):
+            self._rules = None
+        return dirty.scan_reason is None and self._rules is not None and not limits.capture_nested
+
+    def _look_everywhere(self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool]) -> Baseline:
+        """Scan, and watch from before the scan on what counts by the rules of this moment."""
+        had_rules = self._rules is not None
+        self._rules = self._read_rules(store)
+        if self._follow_events and self._watch is None:
+            self._watch = ProjectWatch(self.project.root, self._is_excluded, self._dirty)
+            self._watch.start()
+        elif self._watch is not None and not had_rules:
+            self._watch.refresh("the rules of what counts changed")
+        return scan(store, Scope(self.project.root, self._rules, limits, pinned))
+
+    def _refuse_again(self, limits: Limits) -> None:
+        if self._refused is None:
+            return
+        at, error = self._refused
+        if time.monotonic() - at < _REFUSE_AGAIN_S and str(limits.max_files) in error.message:
+            raise error
+        self._refused = None
+
+    def _follow_terms(self, store: ProjectStore, settings: Settings) -> None:
+        terms = _Terms(
+            _sign(store.layout.exclude_file),
+            tuple(settings.exclude),
+            tuple(settings.include),
+            settings.max_file_size_bytes,
+            settings.nested_repos,
+        )
+        if terms != self._terms:
+            self._terms = terms
+            self._rules = None
+            self._dirty.need_scan("the rules of what counts changed")
+
+    def _read_rules(self, store: ProjectStore) -> IgnoreRules:
+        """Return the rules of this moment."""
+        terms = self._terms
+        return IgnoreRules(
+            self.project.root,
+            parse_rules(read_file(store.layout.exclude_file) or b"", b""),
+            exclude=[os.fsencode(pattern) for pattern in terms.exclude] if terms else [],
+            include=[os.fsencode(pattern) for pattern in terms.include] if terms else [],
+        )
+
+    def _is_excluded(self, directory: bytes) -> bool:
+        """Tell the watch which directories need no watching."""
+        rules = self._rules
+        return rules is not None and rules.is_ignored(directory, is_dir=True)
+
+
+def _changes_rules(dirty: Dirty) -> bool:
+    return any(path == b".gitignore" or path.endswith(b"/.gitignore") for path in dirty.paths)
+
+
+def _sign(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_size

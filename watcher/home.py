@@ -1,0 +1,265 @@
+"""One home: its settings, its store, its projects and their engines, open for requests.
+
+Owns how a request reaches a project: which one it is, whether it is in effect, the lock, the engine, and the record
+of how it went. The service and a command without it both work on one of these, so that they give the same answers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from config.paths import Paths
+from config.settings import Durability, Settings, SettingsSource, default_excludes
+from config.watched import format_watched, parse_watched
+from store.errors import CorruptFileError
+from store.files import flush_file_system, make_private_directory, write_atomically
+from store.layout import Layout
+from store.lock import StoreLock
+from store.project import (
+    Project,
+    ProjectRecord,
+    find_root,
+    list_hashes,
+    load_record,
+    refuse_too_broad,
+    resolve_path,
+    save_record,
+    touch,
+)
+from store.project_store import ProjectStore, open_project_store
+from watcher.engine import Engine
+from watcher.sessions import Sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from store.baseline import Baseline
+    from store.layout import ProjectHash
+
+_FLUSH_AFTER_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Hold one project open for one piece of work, under the lock."""
+
+    home: Home
+    store: ProjectStore
+    settings: Settings
+    deadline: float
+    """When to give up, on the monotonic clock."""
+
+    def bring_up_to_date(self, named: Iterable[bytes] = ()) -> Baseline:
+        """Return the state of the project's files now.
+
+        Args:
+            named: Paths that a tool is about to change: captured even if ignored, from now on.
+        """
+        engine = self.home.engine(self.store.project)
+        record = self.load_record()
+        pinned = dict(record.pinned) if record is not None else {}
+        baseline = engine.bring_up_to_date(self.store, self.settings, pinned, self.deadline)
+        added = [path for path in named if path not in pinned and engine.is_ignored(self.store, self.settings, path)]
+        if not added:
+            return baseline
+        for path in added:
+            pinned[path] = os.path.lexists(os.path.join(self.store.project.root, path))
+            engine.note_path(path)
+        self._keep_pinned(record, pinned)
+        return engine.bring_up_to_date(self.store, self.settings, pinned, self.deadline)
+
+    def has_unpinned(self, named: Iterable[bytes]) -> bool:
+        """Tell whether a tool names an ignored path that is not captured yet."""
+        engine = self.home.engine(self.store.project)
+        ignored = [path for path in named if engine.is_ignored(self.store, self.settings, path)]
+        if not ignored:
+            return False
+        record = self.load_record()
+        return record is None or any(path not in record.pinned for path in ignored)
+
+    def _keep_pinned(self, record: ProjectRecord | None, pinned: dict[bytes, bool]) -> None:
+        project, now = self.store.project, time.time()
+        known = record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
+        save_record(self.store.layout, project.hash, replace(known, pinned=pinned))
+
+    def load_record(self) -> ProjectRecord | None:
+        """Return what is known of the project; a damaged file counts as nothing known and is replaced."""
+        try:
+            return load_record(self.store.layout, self.store.project.hash)
+        except CorruptFileError:
+            return None
+
+    def note_attempt(self, *, now: float, failure: str | None = None) -> None:
+        """Record how an attempt to protect the project went."""
+        project = self.store.project
+        save_record(self.store.layout, project.hash, touch(self.load_record(), project, now=now, failure=failure))
+
+
+class Home:
+    """Hold everything that requests of one home work on."""
+
+    def __init__(self, paths: Paths, *, user_home: str, follow_events: bool) -> None:
+        self.paths = paths
+        self.layout = Layout(paths.base, paths.lock_file)
+        self.sessions = Sessions(self.layout.sessions_file)
+        self._user_home = os.path.realpath(user_home)
+        self._follow_events = follow_events
+        self._settings = SettingsSource(paths.config_file)
+        self._lock = StoreLock(self.layout)
+        self._engines: dict[ProjectHash, Engine] = {}
+        self._flusher = _Flusher(self.layout)
+        self._watched: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
+        self._workdirs: dict[ProjectHash, str] = {}
+
+    def settings(self) -> tuple[Settings, str | None]:
+        """Return the settings in force, and what is wrong with those on disk, if anything is."""
+        return self._settings.current()
+
+    def engine(self, project: Project) -> Engine:
+        """Return a project's engine, made at first use."""
+        engine = self._engines.get(project.hash)
+        if engine is None:
+            engine = self._engines[project.hash] = Engine(project, follow_events=self._follow_events)
+        return engine
+
+    def find_engine(self, project: ProjectHash) -> Engine | None:
+        """Return a project's engine, if it has one already."""
+        return self._engines.get(project)
+
+    def engines(self) -> list[Engine]:
+        """Return every engine made so far."""
+        return list(self._engines.values())
+
+    def find_project(self, path: str, cwd: str) -> Project:
+        """Return the project that a path belongs to, by the one root rule."""
+        resolved = resolve_path(path, cwd)
+        if os.path.isdir(resolved):
+            resolved = os.path.realpath(resolved)
+        return Project.of(find_root(resolved, registered=self._registered(), home=self._user_home))
+
+    def refuse_too_broad(self, project: Project) -> None:
+        """Refuse a directory that is never captured.
+
+        Raises:
+            TooBroadError: It is one.
+        """
+        refuse_too_broad(project.workdir, home=self._user_home, base=self.paths.base)
+
+    def watched(self) -> tuple[str, ...]:
+        """Return the projects that were opted in.
+
+        Raises:
+            ConfigError: The file can't be understood.
+        """
+        signature = _sign(self.paths.watched_file)
+        if signature is None:
+            return ()
+        if self._watched is None or self._watched[0] != signature:
+            with open(self.paths.watched_file, encoding="utf-8") as file:
+                self._watched = (signature, parse_watched(file.read(), self.paths.watched_file))
+        return self._watched[1]
+
+    def keep_watched(self, workdirs: Iterable[str]) -> None:
+        """Replace the list of projects that were opted in. The caller holds the lock."""
+        make_private_directory(self.paths.home)
+        write_atomically(self.paths.watched_file, format_watched(tuple(workdirs)).encode())
+
+    def is_in_effect(self, project: Project, settings: Settings, session_switch: bool | None = None) -> bool:
+        """Tell whether a project is protected: the session's word, else the opt-in, else the master switch."""
+        if session_switch is not None:
+            return session_switch
+        return project.workdir in self.watched() or settings.enabled
+
+    @contextmanager
+    def hold(self, *, wait_s: float) -> Iterator[None]:
+        """Hold the store's lock.
+
+        Raises:
+            StoreBusyError: Somebody else held it for that long.
+        """
+        with self._lock.hold(wait_s=wait_s):
+            yield
+
+    @contextmanager
+    def work_on(self, project: Project, *, wait_s: float) -> Iterator[Desk]:
+        """Open a project for work under the lock; the store is made if there is none.
+
+        Args:
+            project: Which one.
+            wait_s: How long the whole work may take.
+
+        Raises:
+            StoreBusyError: Somebody else held the lock for that long.
+        """
+        deadline = time.monotonic() + wait_s
+        settings, _ = self.settings()
+        with self.hold(wait_s=wait_s):
+            self.layout.create(default_excludes(), now=time.time())
+            yield Desk(self, open_project_store(self.layout, project), settings, deadline)
+        self._flusher.note_change(at_once=settings.durability is Durability.FULL)
+
+    def close(self) -> None:
+        """Stop every watch, and flush what was written."""
+        for engine in self._engines.values():
+            engine.stop_watching()
+        self._flusher.close()
+
+    def _registered(self) -> list[str]:
+        """Return the workdir of every known project; each project file is read once, as its workdir never changes."""
+        hashes = list_hashes(self.layout)
+        for project in hashes:
+            if project not in self._workdirs and (record := self._load_record(project)) is not None:
+                self._workdirs[project] = record.workdir
+        return [*(self._workdirs[project] for project in hashes if project in self._workdirs), *self.watched()]
+
+    def _load_record(self, project: ProjectHash) -> ProjectRecord | None:
+        try:
+            return load_record(self.layout, project)
+        except CorruptFileError:
+            return None
+
+
+class _Flusher:
+    """Flush the store to disk soon after it changed, many changes at once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._guard = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def note_change(self, *, at_once: bool) -> None:
+        if at_once:
+            self._flush()
+            return
+        with self._guard:
+            if self._timer is None:
+                self._timer = threading.Timer(_FLUSH_AFTER_S, self._flush)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        with self._guard:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            self._flush()
+            timer.join()
+
+    def _flush(self) -> None:
+        with self._guard:
+            self._timer = None
+        if self._layout.exists():
+            flush_file_system(self._layout.store)
+
+
+def _sign(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,0 +1,404 @@
+"""Everything that can be asked, by name: the methods of the socket, and of a command that works without the service.
+
+Owns the methods, their arguments and their JSON. Text for people is made from that JSON elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+from config.errors import CheckpointError, UsageError
+from store.checkpoint import Kind, Label, take_checkpoint
+from store.diff import diff_trees
+from store.errors import CorruptFileError, SelectionError, StoreError
+from store.git import find_git
+from store.history import list_history, resolve_checkpoint
+from store.objects import ObjectStore
+from store.plan import Mode
+from store.project import Project, list_projects
+from store.project_store import open_project_store
+from store.restore import Selection, roll_back
+from store.statistics import list_statistics
+from watcher.agents import find_adapter
+from watcher.events import CONTAINERS, parse_event
+from watcher.hooks import handle_event
+from watcher.reasons import mask_secrets, one_line
+from watcher.turns import count_turns_since
+from watcher.view import describe_checkpoint, describe_diff, describe_health, describe_left_out, describe_rollback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from store.objects import Commit
+    from watcher.home import Home
+
+_WAIT_S = 600.0
+"""How long a command given by hand may take; agents' hooks have their own deadline."""
+
+
+class Operations:
+    """Answer requests on one home."""
+
+    def __init__(self, home: Home, *, serving: bool) -> None:
+        self._home = home
+        self._serving = serving
+        self._methods: dict[str, Callable[[Mapping[str, object]], dict[str, object]]] = {
+            "event": self.event,
+            "hook": self.hook,
+            "rollback.list": self.list_checkpoints,
+            "rollback.restore": self.restore,
+            "rollback.diff": self.diff,
+            "status": self.status,
+            "take": self.take,
+            "watch": self.watch,
+            "ping": self.ping,
+        }
+
+    def dispatch(self, method: str, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Answer one request.
+
+        Raises:
+            UsageError: There is no such method, or an argument is missing or of the wrong type.
+            CheckpointError: It could not be done.
+        """
+        operation = self._methods.get(method)
+        if operation is None:
+            raise UsageError(f"Unknown method {method!r}.")
+        return operation(arguments)
+
+    def ping(self, _: Mapping[str, object]) -> dict[str, object]:
+        """Say who answers."""
+        return {"ok": True, "pid": os.getpid(), "home": self._home.paths.home, "serving": self._serving}
+
+    def event(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Handle a generic event."""
+        return handle_event(self._home, parse_event(arguments), now=time.time()).to_json()
+
+    def hook(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Handle one agent's hook payload, and say how the hook client is to end."""
+        adapter = find_adapter(_text(arguments, "agent"))
+        payload = parse_payload(_text(arguments, "payload"))
+        event = adapter.translate(payload)
+        if event is None:
+            return {"stdout": "", "stderr": "", "exit_code": 0}
+        output = adapter.answer(event, handle_event(self._home, event, now=time.time()))
+        return {"stdout": output.stdout, "stderr": output.stderr, "exit_code": output.exit_code}
+
+    def list_checkpoints(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """List a project's checkpoints, newest first."""
+        project = self._project(arguments)
+        settings, _ = self._home.settings()
+        commits = self._history(project)
+        statistics = list_statistics(self._home.layout, project.hash, commits) if commits else {}
+        listed: dict[str, object] = {
+            "workdir": project.workdir,
+            "enabled": self._home.is_in_effect(project, settings),
+            "checkpoints": [
+                describe_checkpoint(commit, number=place, statistics=statistics.get(commit.oid.hex()))
+                for place, commit in enumerate(commits, 1)
+            ],
+            "health": self._health(project),
+        }
+        if not commits:
+            listed["elsewhere"] = self._list_with_checkpoints()
+        return listed
+
+    def restore(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Put a checkpoint back."""
+        project = self._project(arguments)
+        self._refuse_container(arguments)
+        given = _text(arguments, "hash")
+        selection = self._selection(project, arguments)
+        now = time.time()
+        commits = self._history(project)
+        if not commits:
+            self._refuse_without_history(project)
+        resolve_checkpoint(commits, given)
+        with self._home.work_on(project, wait_s=_WAIT_S) as desk:
+            commits = list_history(desk.store)
+            checkpoint = resolve_checkpoint(commits, given)
+            label = Label(Kind.SAFETY, f"pre-rollback snapshot (restoring to {checkpoint.oid.hex()[:8]})", now)
+            done = roll_back(
+                desk.store,
+                desk.bring_up_to_date(),
+                checkpoint,
+                selection,
+                label=label,
+                keep_count=desk.settings.max_snapshots,
+            )
+            changed = bool(done.restored or done.removed) and selection.mode is not Mode.SELECTED
+            undo_turns = self._count_turns(project, commits, checkpoint) if changed else 0
+        return describe_rollback(done, undo_turns=undo_turns)
+
+    def diff(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Compare a checkpoint, or the first one of a session, with the files as they are now."""
+        project = self._project(arguments)
+        self._refuse_container(arguments)
+        given = _text(arguments, "hash")
+        commits = self._history(project)
+        if not commits:
+            self._refuse_without_history(project)
+        checkpoint = _first_of_session(commits, arguments) if given == "session" else resolve_checkpoint(commits, given)
+        with self._home.work_on(project, wait_s=_WAIT_S) as desk:
+            now = desk.bring_up_to_date()
+        return describe_diff(diff_trees(self._home.layout, checkpoint.tree, now.tree), baseline=checkpoint)
+
+    def take(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Take a checkpoint by hand, whether or not the project is opted in."""
+        project = self._project(arguments)
+        self._home.refuse_too_broad(project)
+        self._refuse_missing(project)
+        reason = mask_secrets(one_line(_text(arguments, "reason", default="") or "manual checkpoint"))
+        return self._take(project, reason)
+
+    def watch(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Opt a project in or out, or list those that are in."""
+        action = _text(arguments, "action")
+        if action == "list":
+            return {"projects": list(self._home.watched())}
+        if action not in ("add", "remove"):
+            raise UsageError(f"Unknown action {action!r}; it is add, remove or list.")
+        project = Project.of(os.path.join(_text(arguments, "cwd", default="/"), _text(arguments, "path")))
+        if action == "remove":
+            return self._opt_out(project)
+        self._home.refuse_too_broad(project)
+        self._refuse_missing(project)
+        self._refuse_without_git()
+        with self._home.work_on(project, wait_s=_WAIT_S):
+            is_new = project.workdir not in self._home.watched()
+            if is_new:
+                self._home.keep_watched([*self._home.watched(), project.workdir])
+        return {"workdir": project.workdir, "added": is_new} | self._take(project, "first checkpoint")
+
+    def status(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Describe the store at a glance."""
+        del arguments
+        home = self._home
+        _, problem = home.settings()
+        watched = set(home.watched())
+        store_bytes = _measure(home.layout.store)
+        archives = _list_archives(home.paths.base)
+        projects: list[dict[str, object]] = []
+        for project_hash, record in list_projects(home.layout):
+            if isinstance(record, CorruptFileError):
+                projects.append({"hash": project_hash, "workdir": None, "state": "unknown", "error": record.message})
+                continue
+            project = Project(record.workdir, project_hash)
+            engine = home.find_engine(project_hash)
+            state = engine.watch_state if engine is not None else None
+            projects.append(
+                {
+                    "hash": project_hash,
+                    "workdir": record.workdir,
+                    "commits": len(self._history(project)),
+                    "created_at": record.created_at,
+                    "last_touch": record.last_touch,
+                    "state": "live" if os.path.isdir(record.workdir) else "unknown",
+                    "watched": record.workdir in watched,
+                    "last_failure": describe_health(record, protected=True)["last_failure"],
+                    "watching": None
+                    if state is None
+                    else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
+                }
+            )
+        projects.sort(key=lambda each: -float(str(each.get("last_touch") or 0)))
+        legacy_bytes = sum(int(str(archive["size_bytes"])) for archive in archives)
+        return {
+            "base": home.paths.base,
+            "total_size_bytes": store_bytes + legacy_bytes,
+            "store_size_bytes": store_bytes,
+            "legacy_size_bytes": legacy_bytes,
+            "project_count": len(projects),
+            "service": {"running": self._serving, "pid": os.getpid() if self._serving else None},
+            "projects": projects,
+            "watched": sorted(watched),
+            "legacy_archives": archives,
+            "git": find_git(os.environ.get("PATH")),
+            "problem": problem,
+        }
+
+    def _take(self, project: Project, reason: str) -> dict[str, object]:
+        started = time.monotonic()
+        self._refuse_without_git()
+        now = time.time()
+        with self._home.work_on(project, wait_s=_WAIT_S) as desk:
+            try:
+                baseline = desk.bring_up_to_date()
+                label = Label(Kind.MANUAL, reason, now)
+                taken = take_checkpoint(desk.store, baseline, label, keep_count=desk.settings.max_snapshots)
+            except CheckpointError as error:
+                desk.note_attempt(now=now, failure=error.message)
+                raise
+            desk.note_attempt(now=now)
+        return {
+            "taken": taken.is_new,
+            "why": None if taken.is_new else "unchanged",
+            "checkpoint": describe_checkpoint(taken.checkpoint),
+            "skipped": describe_left_out(baseline),
+            "files": baseline.file_count,
+            "elapsed_ms": round((time.monotonic() - started) * 1000, 1),
+        }
+
+    def _opt_out(self, project: Project) -> dict[str, object]:
+        if project.workdir not in self._home.watched():
+            raise StoreError(f"{project.workdir} is not opted in.", hint="See: hermes-checkpoints watch list")
+        with self._home.hold(wait_s=_WAIT_S):
+            self._home.keep_watched(workdir for workdir in self._home.watched() if workdir != project.workdir)
+            engine = self._home.find_engine(project.hash)
+            if engine is not None:
+                engine.stop_watching()
+        return {"workdir": project.workdir, "removed": True}
+
+    def _project(self, arguments: Mapping[str, object]) -> Project:
+        """Return the project that a request is about."""
+        workdir = _text(arguments, "workdir")
+        if not workdir.startswith("/"):
+            raise UsageError("`workdir` must be an absolute directory.")
+        return self._home.find_project(workdir, "/")
+
+    def _history(self, project: Project) -> list[Commit]:
+        """Return a project's checkpoints; reading needs no lock."""
+        if not self._home.layout.exists():
+            return []
+        return list_history(open_project_store(self._home.layout, project))
+
+    def _health(self, project: Project) -> dict[str, object]:
+        settings, _ = self._home.settings()
+        record = next((each for name, each in list_projects(self._home.layout) if name == project.hash), None)
+        if isinstance(record, CorruptFileError):
+            return {"protected": False, "why": record.message, "last_success": None, "last_failure": None}
+        return describe_health(record, protected=self._home.is_in_effect(project, settings))
+
+    def _list_with_checkpoints(self) -> list[str]:
+        """Return the projects that do have checkpoints."""
+        if not self._home.layout.exists():
+            return []
+        tips = ObjectStore(self._home.layout.store).list_refs("refs/hermes/")
+        hashes = {name.rpartition("/")[2] for name in tips}
+        records = [record for name, record in list_projects(self._home.layout) if name in hashes]
+        return sorted(record.workdir for record in records if not isinstance(record, CorruptFileError))
+
+    def _selection(self, project: Project, arguments: Mapping[str, object]) -> Selection:
+        dry_run = arguments.get("dry_run") is True
+        paths = arguments.get("paths") or []
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise UsageError("`paths` must be a list of file names.")
+        if arguments.get("all") is True:
+            if paths:
+                raise UsageError("Name files or restore all, not both.")
+            return Selection(Mode.ALL, dry_run=dry_run)
+        if not paths:
+            return Selection(Mode.DEFAULT, dry_run=dry_run)
+        cwd = _text(arguments, "cwd", default=project.workdir)
+        return Selection(Mode.SELECTED, tuple(_find_selected(project, path, cwd) for path in paths), dry_run)
+
+    def _count_turns(self, project: Project, commits: list[Commit], checkpoint: Commit) -> int:
+        """Return how many turns lie between a checkpoint and now, in the session that last changed the project."""
+        session = self._home.sessions.find_latest(project.hash)
+        newer = [commit.oid.hex() for commit in commits[: commits.index(checkpoint) + 1]]
+        return count_turns_since(session, project.hash, newer) if session is not None else 0
+
+    def _refuse_container(self, arguments: Mapping[str, object]) -> None:
+        backend = arguments.get("backend")
+        if backend in CONTAINERS:
+            raise StoreError(
+                f"Checkpoints are not taken for terminal.backend={backend}: "
+                "file paths belong to the container, not this host."
+            )
+
+    def _refuse_without_history(self, project: Project) -> None:
+        settings, _ = self._home.settings()
+        if not self._home.is_in_effect(project, settings):
+            raise StoreError("Checkpoints are not enabled.", hint="Enable with: hermes-checkpoints watch add")
+        raise StoreError(f"No checkpoints found for {project.workdir}")
+
+    def _refuse_missing(self, project: Project) -> None:
+        if not os.path.isdir(project.workdir):
+            raise UsageError(f"{project.workdir} is not a directory.")
+
+    def _refuse_without_git(self) -> None:
+        if find_git(os.environ.get("PATH")) is None:
+            raise StoreError("git was not found on PATH, so no checkpoint can be taken.", hint="Install git.")
+
+
+def parse_payload(text: str) -> Mapping[str, object]:
+    """Return the JSON object that an agent sent.
+
+    Raises:
+        UsageError: It is not one.
+    """
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("The hook's payload is not JSON.") from error
+    if not isinstance(payload, dict):
+        raise UsageError("The hook's payload is not a JSON object.")
+    return payload
+
+
+def _find_selected(project: Project, given: str, cwd: str) -> bytes:
+    """Return a selected path relative to the project.
+
+    It is meant relative to the project; where it begins with `./` or `../`, relative to the caller's directory.
+
+    Raises:
+        SelectionError: It names nothing inside the project.
+    """
+    if not given or "\0" in given:
+        raise SelectionError("Empty file path." if not given else "A file path can't hold a NUL byte.")
+    if given.startswith("/"):
+        raise SelectionError(f"File path must be relative, got absolute path: {given}")
+    is_from_caller = given in (".", "..") or given.startswith(("./", "../"))
+    start = os.path.realpath(cwd) if is_from_caller else project.workdir
+    path = os.path.normpath(os.path.join(start, given))
+    relative = project.relative(path)
+    if path == project.workdir:
+        return b""
+    if relative is None:
+        raise SelectionError(f"File path escapes the working directory via traversal: {given}")
+    if b".git" in relative.split(b"/"):
+        raise SelectionError(f"{given} is part of a git repository, which is never touched.")
+    return relative
+
+
+def _first_of_session(commits: list[Commit], arguments: Mapping[str, object]) -> Commit:
+    """Return the oldest kept checkpoint of a session: the one given, else that of the newest checkpoint."""
+    session = arguments.get("session") or commits[0].note.get("session")
+    return [commit for commit in commits if commit.note.get("session") == session][-1] if session else commits[-1]
+
+
+def _measure(directory: str) -> int:
+    """Return how much disk the files below a directory take, in bytes."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _list_archives(base: str) -> list[dict[str, object]]:
+    try:
+        names = sorted(name for name in os.listdir(base) if name.startswith("legacy-"))
+    except FileNotFoundError:
+        return []
+    return [
+        {
+            "name": name,
+            "size_bytes": _measure(os.path.join(base, name)),
+            "mtime": os.stat(os.path.join(base, name)).st_mtime,
+        }
+        for name in names
+    ]
+
+
+def _text(arguments: Mapping[str, object], name: str, *, default: str | None = None) -> str:
+    value = arguments.get(name, default)
+    if not isinstance(value, str):
+        raise UsageError(f"`{name}` must be given, as text.")
+    return value

@@ -1,0 +1,147 @@
+"""Sessions and turns: which user prompt a tool call belongs to, and which projects it already has a checkpoint of.
+
+Pure: no clock, no disk. Keeping sessions across processes belongs to `watcher.sessions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from watcher.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from store.layout import ProjectHash
+    from watcher.events import Event
+
+_KEPT_TURNS = 100
+"""Turns of one session that are remembered, for calls that come late and for counting turns back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Hold what is known of one user prompt."""
+
+    name: str
+    served: Mapping[ProjectHash, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By project whose first state of this turn is recorded: the checkpoint that holds it, in hex."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """Hold where projects stood when a call began whose changes can't be known beforehand."""
+
+    trees: Mapping[ProjectHash, str]
+    """By project: the tree before the call, in hex."""
+    turn: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Hold what is known of one run of an agent."""
+
+    turns: tuple[Turn, ...] = ()
+    """The newest one last."""
+    last_event: float = 0.0
+    """Seconds since the epoch."""
+    is_turn_over: bool = False
+    """Whether the end of the newest turn was announced."""
+    announces_turns: bool = False
+    """Whether the agent ever named a turn or announced one, so that a pause means nothing."""
+    checkpoints: bool | None = None
+    """The session's own switch; nothing when it has none."""
+    open_calls: Mapping[str, OpenCall] = field(default_factory=lambda: MappingProxyType({}))
+    """Calls that began and did not end yet, by their id."""
+
+    def find_turn(self, name: str) -> Turn | None:
+        """Return a remembered turn."""
+        return next((turn for turn in reversed(self.turns) if turn.name == name), None)
+
+    def is_served(self, turn: str, project: ProjectHash) -> bool:
+        """Tell whether the first state that a turn found a project in is recorded."""
+        known = self.find_turn(turn)
+        return known is not None and project in known.served
+
+
+def advance(session: Session | None, event: Event, *, now: float, idle_gap_s: float) -> tuple[Session, str]:
+    """Return a session after an event, and the turn that the event belongs to.
+
+    A turn is what the agent names; else it begins where the agent announces one; else after a pause.
+
+    Args:
+        session: The session before; nothing for a new one.
+        event: What happened.
+        now: Seconds since the epoch.
+        idle_gap_s: The pause that ends a turn of an agent that announces none.
+    """
+    known = session or Session()
+    if event.checkpoints is not None:
+        known = replace(known, checkpoints=event.checkpoints)
+    if event.kind is EventKind.SESSION_START:
+        return replace(known, last_event=now, is_turn_over=True), known.turns[-1].name if known.turns else ""
+    turn = _find_turn(known, event, now=now, idle_gap_s=idle_gap_s)
+    if known.find_turn(turn) is None:
+        known = replace(known, turns=(*known.turns, Turn(turn))[-_KEPT_TURNS:], is_turn_over=False)
+    announces = event.turn is not None or event.kind is EventKind.TURN_START
+    return replace(
+        known,
+        last_event=max(now, known.last_event),
+        is_turn_over=known.is_turn_over or event.kind is EventKind.TURN_END,
+        announces_turns=known.announces_turns or announces,
+    ), turn
+
+
+def _find_turn(session: Session, event: Event, *, now: float, idle_gap_s: float) -> str:
+    """Return the name of the turn that an event belongs to, which may be a new one."""
+    if event.turn is not None:
+        return event.turn
+    newest = session.turns[-1].name if session.turns else None
+    is_late = not session.announces_turns and now - session.last_event > idle_gap_s
+    starts_work = event.kind is EventKind.BEFORE_TOOL and (session.is_turn_over or is_late)
+    if newest is None or event.kind is EventKind.TURN_START or starts_work:
+        return _next_name(session)
+    return newest
+
+
+def _next_name(session: Session) -> str:
+    """Return a name for a turn that the agent gave none."""
+    numbers = [int(turn.name[1:]) for turn in session.turns if turn.name[:1] == "t" and turn.name[1:].isdecimal()]
+    return f"t{max(numbers, default=0) + 1}"
+
+
+def mark_served(session: Session, turn: str, project: ProjectHash, checkpoint: str) -> Session:
+    """Return a session in which a turn has its checkpoint of a project; the first one stays."""
+    return replace(
+        session,
+        turns=tuple(
+            replace(each, served=MappingProxyType({project: checkpoint, **each.served})) if each.name == turn else each
+            for each in session.turns
+        ),
+    )
+
+
+def begin_call(session: Session, call: str, opened: OpenCall) -> Session:
+    """Return a session in which a call whose changes can't be known beforehand has begun."""
+    return replace(session, open_calls=MappingProxyType({**session.open_calls, call: opened}))
+
+
+def end_call(session: Session, call: str) -> Session:
+    """Return a session in which a call has ended."""
+    remaining = {name: opened for name, opened in session.open_calls.items() if name != call}
+    return replace(session, open_calls=MappingProxyType(remaining))
+
+
+def count_turns_since(session: Session, project: ProjectHash, checkpoints: Collection[str]) -> int:
+    """Return how many turns have to be undone to be back where a project was.
+
+    Args:
+        session: The session whose conversation it is.
+        project: The project that went back.
+        checkpoints: In hex: the checkpoint that it went back to, and every newer one.
+    """
+    began_since = [turn.served.get(project) in checkpoints for turn in session.turns]
+    return len(began_since) - began_since.index(True) if True in began_since else 0
