@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from config.errors import UsageError as _UsageError
+
 _MAX_SOCKET_BYTES = 103
 """The address of a unix socket holds 104 bytes on macOS and 108 on Linux, a closing NUL included. Source: unix(4)."""
 
@@ -179,7 +181,7 @@ def _hash16(data: bytes) -> str:
     raise AssertionError("hashlib is part of every Python")
 
 
-def _usage_error(message: str, *, hint: str = "") -> Exception:
+def _usage_error(message: str, *, hint: str = "") -> _UsageError:
     """Make the error; its module is imported only now."""
     from config.errors import UsageError  # noqa: PLC0415 - it imports typing
 

@@ -228,12 +228,14 @@ def _one_of(choices: type[StrEnum]) -> _Rule:
 
 def _is_patterns(value: object) -> bool:
     """Say whether this is a list of lines, each of which can stand in an ignore file."""
-    return isinstance(value, list | tuple) and all(isinstance(item, str) and _is_pattern(item) for item in value)
+    return isinstance(value, list | tuple) and all(_is_pattern(item) for item in value)
 
 
-def _is_pattern(text: str) -> bool:
-    """Say whether this is one line; a lone surrogate can't be written to a file."""
-    return bool(text.strip()) and not any(char in "\0\r\n" or "\ud800" <= char <= "\udfff" for char in text)
+def _is_pattern(item: object) -> bool:
+    """Say whether this is one line of text; a lone surrogate can't be written to a file."""
+    if not isinstance(item, str) or not item.strip():
+        return False
+    return not any(char in "\0\r\n" or "\ud800" <= char <= "\udfff" for char in item)
 
 
 _SWITCH = _Rule("true or false", lambda value: isinstance(value, bool))
@@ -278,14 +280,13 @@ def _check(layer: object, source: str, problems: list[str], prefix: str = "") ->
         return {}
     values: dict[str, object] = {}
     for key, value in layer.items():
-        dotted = f"{prefix}{key}"
-        rule = _RULES.get(dotted) if isinstance(key, str) else None
+        dotted = prefix + key if isinstance(key, str) else ""
+        rule = _RULES.get(dotted)
         if dotted == "watch":
             values.update(_check(value, source, problems, "watch."))
         elif rule is None:
-            problems.append(
-                f"{source}: {_SECTION}.{prefix}{_show_key(key)} is not a setting{_suggest(dotted, prefix)}."
-            )
+            unknown = f"{source}: {_SECTION}.{prefix}{_show_key(key)}"
+            problems.append(f"{unknown} is not a setting{_suggest(dotted, prefix)}")
         elif rule.accepts(value):
             values[dotted] = rule.convert(value)
         else:
@@ -294,12 +295,12 @@ def _check(layer: object, source: str, problems: list[str], prefix: str = "") ->
 
 
 def _suggest(dotted: str, prefix: str) -> str:
-    """Return the known key that was probably meant, as the end of a sentence."""
-    known = [*_RULES, "watch"] if not prefix else [key for key in _RULES if key.startswith(prefix)]
-    # A key of `watch` that stands one level too high is as likely as a wrong letter.
-    by_name = {key.rpartition(".")[2]: key for key in known} | {key: key for key in known}
-    close = difflib.get_close_matches(dotted.removeprefix(prefix)[:100], by_name, n=1)
-    return f"; did you mean {by_name[close[0]]}?"[: -1 if not close else None] if close else ""
+    """Return how the sentence about an unknown key ends: with the key that was probably meant, if there is one."""
+    known = [key for key in (*_RULES, "watch") if key.startswith(prefix)]
+    # By the last part too: a key of `watch` that stands one level too high is as likely as a wrong letter.
+    names = {key.removeprefix("watch."): key for key in known} | {key: key for key in known}
+    close = difflib.get_close_matches(dotted.removeprefix(prefix)[:100], names, n=1)
+    return f"; did you mean {names[close[0]]}?" if close else "."
 
 
 def _show_key(key: object) -> str:
@@ -311,18 +312,19 @@ def _show(value: object) -> str:
     """Return a value as a user knows it from YAML, short and on one line."""
     match value:
         case None:
-            return "empty"
+            shown = "nothing"
         case bool():
-            return str(value).lower()
-        case int() if abs(value) > _MANY**2:
-            return "so large a number"
+            shown = str(value).lower()
         case int() | float():
-            return str(value)
+            shown = "so large a number" if abs(value) > _MANY**2 else str(value)
         case str():
-            return repr(value if len(value) <= _SHOWN_LENGTH else value[: _SHOWN_LENGTH - 1] + "…")
+            shown = repr(value if len(value) <= _SHOWN_LENGTH else value[: _SHOWN_LENGTH - 1] + "…")
         case list() | tuple():
-            return "a list of other things" if value else "an empty list"
-    return "a mapping" if hasattr(value, "items") else f"a {type(value).__name__}"
+            bad = [item for item in value if not _is_pattern(item)]
+            shown = f"a list that holds {_show(bad[0])}" if bad else "a list"
+        case _:
+            shown = "a mapping" if hasattr(value, "items") else f"a {type(value).__name__}"
+    return shown
 
 
 def _join(problems: list[str]) -> str:
@@ -386,10 +388,8 @@ def _read_section(file: str, problems: list[str]) -> object:
 def _read_text(file: str) -> str:
     """Return the text of the user's file; none if it is missing."""
     try:
-        # A pipe in its place must not make us wait for a writer.
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        with open(file, "rb", opener=_open_without_waiting) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise ConfigError(f"{file} is not a regular file.")
             raw = stream.read(_MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -402,6 +402,11 @@ def _read_text(file: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError(f"{file} is not UTF-8.") from None
+
+
+def _open_without_waiting(file: str, flags: int) -> int:
+    """Open a file; a pipe in its place must not make us wait for a writer."""
+    return os.open(file, flags | os.O_NONBLOCK)
 
 
 def _parse_section(text: str, file: str, problems: list[str]) -> object:

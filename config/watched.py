@@ -6,8 +6,8 @@ projects:
 - bytes: L2hvbWUveW91L2NhZuk=
 ```
 
-A path that is not UTF-8 stands as the base64 of its bytes, since YAML holds text only. Reading and writing the file
-belongs to whoever keeps the list.
+A path that is not printable text, such as one that is not UTF-8 or holds a line break, stands as the base64 of its
+bytes, since YAML holds text only. Reading and writing the file belongs to whoever keeps the list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HEADER = """\
 # The projects that hermes-checkpoints protects. Written by `hermes-checkpoints watch add|remove`.
-# One absolute path each; a path that is not UTF-8 stands as `bytes:` and the base64 of its bytes.
+# One absolute path each; a path that is not printable text stands as `bytes:` and the base64 of its bytes.
 """
 _STRING_TAG = "tag:yaml.org,2002:str"
 _UNFOLDED = 1 << 30
@@ -110,11 +110,10 @@ def _read_only_entry(node: yaml.Node | None, key: str, wanted: str) -> yaml.Node
     """Return the value of a mapping that has this key and no other."""
     if not isinstance(node, yaml.MappingNode) or len(node.value) != 1:
         raise _NotUnderstoodError(wanted)
-    key_node, value = node.value[0]
-    if _read_string(key_node, wanted) != key:
+    found: tuple[yaml.Node, yaml.Node] = node.value[0]
+    if _read_string(found[0], wanted) != key:
         raise _NotUnderstoodError(wanted)
-    assert isinstance(value, yaml.Node)  # noqa: S101 - the stubs leave the type of a node's content open
-    return value
+    return found[1]
 
 
 def _read_string(node: yaml.Node, wanted: str) -> str:
@@ -125,12 +124,11 @@ def _read_string(node: yaml.Node, wanted: str) -> str:
 
 
 def _format_path(path: str) -> str | dict[str, str]:
-    """Return the path as text if it is UTF-8, and else its bytes."""
-    raw = path.encode("utf-8", "surrogateescape")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"bytes": base64.b64encode(raw).decode("ascii")}
+    """Return the path as text if it is printable, and else its bytes."""
+    # PyYAML writes some control characters so that it reads them back as others: U+0085 becomes a space.
+    if path.isprintable():
+        return path
+    return {"bytes": base64.b64encode(path.encode("utf-8", "surrogateescape")).decode("ascii")}
 
 
 def _is_absolute(path: str) -> bool:

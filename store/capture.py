@@ -109,18 +109,23 @@ def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits)
         status = os.lstat(full)
         if stat.S_ISDIR(status.st_mode):
             return None
-        mode = mode_of(status)
-        if mode is None:
-            return LeftOut(path, Reason.SPECIAL)
-        if mode == MODE_LINK:
+        if stat.S_ISLNK(status.st_mode):
             return Entry(MODE_LINK, objects.write_blob(os.readlink(full)))
-        if _is_too_large(status, limits):
-            return LeftOut(path, Reason.LARGE)
-        return _capture_file(objects, full, path, limits)
+        reason = _refuse(status, limits)
+        return LeftOut(path, reason) if reason is not None else _capture_file(objects, full, path, limits)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
         return LeftOut(path, Reason.UNREADABLE)
+
+
+def _refuse(status: os.stat_result, limits: Limits) -> Reason | None:
+    """Return why something is not read at all."""
+    if not stat.S_ISREG(status.st_mode):
+        return Reason.SPECIAL
+    if limits.max_file_bytes is not None and status.st_size > limits.max_file_bytes:
+        return Reason.LARGE
+    return None
 
 
 def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits) -> Entry | LeftOut:
@@ -129,11 +134,9 @@ def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits
         descriptor = _open_file(full)
         try:
             before = os.fstat(descriptor)
-            mode = mode_of(before)
-            if mode is None:
-                return LeftOut(path, Reason.SPECIAL)
-            if _is_too_large(before, limits):
-                return LeftOut(path, Reason.LARGE)
+            mode, reason = mode_of(before), _refuse(before, limits)
+            if mode is None or reason is not None:
+                return LeftOut(path, reason or Reason.SPECIAL)
             content = _read_whole(descriptor, before.st_size)
             after = os.fstat(descriptor)
         finally:
@@ -161,10 +164,6 @@ def _read_whole(descriptor: int, size_bytes: int) -> bytes:
         chunks.append(chunk)
         size_bytes = 1 << 20
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _is_too_large(status: os.stat_result, limits: Limits) -> bool:
-    return limits.max_file_bytes is not None and status.st_size > limits.max_file_bytes
 
 
 def _same(before: os.stat_result, after: os.stat_result) -> bool:

@@ -322,10 +322,13 @@ def _read_regular_file(path: bytes) -> bytes | None:
         OSError: The file can't be read, is a symbolic link, or is too large.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        text = file.read(_MAX_FILE_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            text = file.read(_MAX_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(text) > _MAX_FILE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
     return text

@@ -1,108 +1,167 @@
-"""The client's end of the socket: one request, one reply."""
+"""The service's client: one call, one answer.
+
+Owns how the service is reached, and who is believed to be it: only a process of the same user is talked to. It imports
+little, since an agent waits for it at every tool call.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-import stat
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
-from watcher.errors import ServiceTimeout, ServiceUnreachable
-from watcher.protocol import Request, format_request, parse_reply
+from watcher.errors import ProtocolError, ServiceTimeout, ServiceUnreachable
+from watcher.protocol import INVALID_REQUEST, MAX_LINE_BYTES, LineBuffer, format_request, parse_reply
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-_CHUNK_BYTES = 1 << 18
-
-
-def read_peer_user(connection: socket.socket) -> int | None:
-    """Return the user at the other end of a socket; nothing where the system does not tell. Source: unix(7)."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    user: int = struct.unpack("3i", raw)[1]
-    return user
+_PIECE_BYTES: Final = 64 * 1024
+_FULL_QUEUE_WAIT_S: Final = 0.005
+_START_HINT: Final = "Start it with: hermes-checkpoints service start"
 
 
 class Client:
-    """Talk to the service of one home."""
+    """Talk to the service at one socket. Not to be shared between threads."""
 
     def __init__(self, socket_path: str, *, timeout_s: float) -> None:
-        self._path = socket_path
+        """Prepare; nothing is connected before the first call.
+
+        Args:
+            socket_path: Where the service listens.
+            timeout_s: The longest that one call may take, from connecting to the last byte of the answer.
+        """
+        self._socket_path = socket_path
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
-        self._received = bytearray()
+        self._lines = LineBuffer()
+        self._next_id = 0
 
-    def __enter__(self) -> Client:
-        """Connect.
-
-        Raises:
-            ServiceUnreachable: Nobody answers, or somebody else than the user would.
-        """
-        self._refuse_foreign_socket()
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self._timeout_s)
-        try:
-            connection.connect(self._path)
-        except OSError as error:
-            connection.close()
-            raise _unreachable() from error
-        if read_peer_user(connection) not in (None, os.getuid()):
-            connection.close()
-            raise _unreachable()
-        self._socket = connection
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Hang up."""
+        self.close()
+
+    def close(self) -> None:
+        """Hang up; the next call connects again."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        self._lines = LineBuffer()
 
-    def call(self, method: str, **arguments: object) -> object:
-        """Return what the service answers.
+    def call(self, method: str, /, **params: object) -> object:
+        """Ask the service and return its result.
 
         Raises:
-            CheckpointError: The service refused or failed, with the kind that it sent.
-            ServiceTimeout: It took too long.
-            ServiceUnreachable: It went away before it answered.
+            ServiceUnreachable: Nobody answers, the service went away before it answered, or the socket is not ours.
+            ServiceTimeout: The answer did not come in time.
+            ProtocolError: The request is too long, or the service could not understand it.
+            CheckpointError: What the service raised, as the same class.
         """
-        if self._socket is None:
-            raise _unreachable()
+        self._next_id += 1
+        line = format_request(self._next_id, method, params)
+        if len(line) > MAX_LINE_BYTES + 1:
+            raise ProtocolError(f"The request is longer than {MAX_LINE_BYTES} bytes.", code=INVALID_REQUEST)
+        deadline_s = time.monotonic() + self._timeout_s
         try:
-            self._socket.sendall(format_request(Request(1, method, arguments)))
-            line = self._read_line(time.monotonic() + self._timeout_s)
+            if self._socket is None:
+                self._socket = self._connect(deadline_s)
+            reply = self._exchange(self._socket, line, deadline_s)
         except TimeoutError:
-            raise ServiceTimeout(f"The service did not answer within {self._timeout_s:.0f} s.") from None
+            self.close()  # the answer may still come, and is not the next call's
+            raise ServiceTimeout(f"The service did not answer within {self._timeout_s:g} seconds.") from None
         except OSError as error:
-            raise _unreachable() from error
-        return parse_reply(line)
+            self.close()
+            reason = error.strerror or str(error)
+            raise ServiceUnreachable(
+                f"The service can't be reached at {self._socket_path}: {reason}.", hint=_START_HINT
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+        return parse_reply(reply)
 
-    def _read_line(self, give_up_at: float) -> bytes:
-        assert self._socket is not None  # noqa: S101 - the caller checked
-        while (end := self._received.find(b"\n")) < 0:
-            self._socket.settimeout(max(0.001, give_up_at - time.monotonic()))
-            chunk = self._socket.recv(_CHUNK_BYTES)
-            if not chunk:
-                raise _unreachable()
-            self._received += chunk
-        line = bytes(self._received[:end])
-        del self._received[: end + 1]
-        return line
+    def _connect(self, deadline_s: float) -> socket.socket:
+        """Connect, and make sure that the other end is ours.
 
-    def _refuse_foreign_socket(self) -> None:
+        Raises:
+            ServiceUnreachable: It belongs to another user.
+            TimeoutError: The queue of the service stayed full.
+            OSError: Nobody answers.
+        """
+        self._refuse_foreign(is_own=os.lstat(self._socket_path).st_uid == os.geteuid())
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            status = os.lstat(self._path)
-        except OSError as error:
-            raise _unreachable() from error
-        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
-            raise _unreachable()
+            while True:
+                connection.settimeout(_remaining_s(deadline_s))
+                try:
+                    connection.connect(self._socket_path)
+                    break
+                except BlockingIOError:  # the queue of connections is full: connect(2), EAGAIN
+                    time.sleep(_FULL_QUEUE_WAIT_S)
+            self._refuse_foreign(is_own=is_own_peer(connection))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _exchange(self, connection: socket.socket, line: bytes, deadline_s: float) -> bytes:
+        """Send a line and return the next one that comes."""
+        try:
+            connection.settimeout(_remaining_s(deadline_s))
+            connection.sendall(line)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # a service that is too busy says so and hangs up without reading: the answer may be there
+        while (reply := self._lines.take_line()) is None:
+            connection.settimeout(_remaining_s(deadline_s))
+            piece = connection.recv(_PIECE_BYTES)
+            if not piece:
+                raise ConnectionResetError("it went away before it answered")
+            self._lines.feed(piece)
+        return reply
+
+    def _refuse_foreign(self, *, is_own: bool) -> None:
+        if not is_own:
+            raise ServiceUnreachable(
+                f"The socket {self._socket_path} belongs to another user, so nothing was sent to it.",
+                hint="Find out who made it, and remove it.",
+            )
 
 
-def _unreachable() -> ServiceUnreachable:
-    return ServiceUnreachable("The service does not answer.", hint="Start it with: hermes-checkpoints serve")
+def is_own_peer(connection: socket.socket) -> bool:
+    """Say whether the process at the other end of a unix socket runs as this user.
+
+    Source: unix(7), SO_PEERCRED; getpeereid(3) on macOS and the BSDs.
+    """
+    if hasattr(socket, "SO_PEERCRED"):
+        form = struct.Struct("3i")
+        _, user, _ = form.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size))
+        return bool(user == os.geteuid())
+    return _find_peer_user(connection) == os.geteuid()
+
+
+def _find_peer_user(connection: socket.socket) -> int | None:
+    """Ask getpeereid(3), which Python does not offer."""
+    import ctypes  # noqa: PLC0415 - not needed on Linux
+
+    user, group = ctypes.c_uint32(), ctypes.c_uint32()
+    if ctypes.CDLL(None).getpeereid(connection.fileno(), ctypes.byref(user), ctypes.byref(group)) != 0:
+        return None
+    return user.value
+
+
+def _remaining_s(deadline_s: float) -> float:
+    """Return how long may still be waited.
+
+    Raises:
+        TimeoutError: The time is over.
+    """
+    remaining_s = deadline_s - time.monotonic()
+    if remaining_s <= 0:
+        raise TimeoutError
+    return remaining_s

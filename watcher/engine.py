@@ -17,9 +17,9 @@ from store.capture import Limits, Scope
 from store.errors import ObjectMissingError, TooManyFilesError
 from store.files import read_file
 from store.ignore import IgnoreRules, parse_rules
+from store.index import is_racy
 from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
-from watcher.observer import ProjectWatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from store.baseline import Baseline
     from store.project import Project
     from store.project_store import ProjectStore
-    from watcher.observer import WatchState
+    from watcher.observer import ProjectWatch, WatchState
 
 _BARRIER_S = 2.0
 """Longer than this nobody waits for events; a scan is quicker than it seems."""
@@ -38,7 +38,7 @@ _REFUSE_AGAIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """Hold what decides which files count, apart from the files themselves; when it changes, everything is looked at."""
+    """Hold what decides which files count, apart from the files; when it changes, everything is looked at."""
 
     excludes: tuple[int, int] | None
     exclude: tuple[str, ...]
@@ -58,6 +58,7 @@ class Engine:
         self._baseline: Baseline | None = None
         self._terms: _Terms | None = None
         self._rules: IgnoreRules | None = None
+        self._pins: dict[bytes, tuple[int, ...] | None] = {}
         self._refused: tuple[float, TooManyFilesError] | None = None
 
     def stop_watching(self) -> None:
@@ -101,6 +102,7 @@ class Engine:
             baseline = self._look(store, limits, pinned, dirty if is_seen else None)
         except BaseException as error:
             self._dirty.put_back(dirty)
+            self._pins.clear()
             if isinstance(error, TooManyFilesError):
                 self._refused = (time.monotonic(), error)
             raise
@@ -125,13 +127,14 @@ class Engine:
         """Take the fast road if events can vouch for it, else the slow one."""
         if dirty is None or self._baseline is None or not self._can_vouch(dirty, limits):
             return self._look_everywhere(store, limits, pinned)
-        if dirty.is_empty:
+        unwatched = self._find_changed_pins(pinned)
+        if dirty.is_empty and not unwatched:
             return self._baseline
         if dirty.trees or self._rules is None:
             self._rules = self._read_rules(store)
         scope = Scope(self.project.root, self._rules, limits, pinned)
         try:
-            return refresh(store.objects, scope, self._baseline, dirty.paths, dirty.trees)
+            return refresh(store.objects, scope, self._baseline, dirty.paths | unwatched, dirty.trees)
         except ObjectMissingError:
             return scan(store, scope)
 
@@ -141,11 +144,30 @@ class Engine:
             self._rules = None
         return dirty.scan_reason is None and self._rules is not None and not limits.capture_nested
 
+    def _find_changed_pins(self, pinned: Mapping[bytes, bool]) -> frozenset[bytes]:
+        """Return the pinned paths that may have changed: they lie in folders that nobody watches."""
+        changed = set()
+        for path in pinned:
+            looked_ns = time.time_ns()
+            status = _look_at(os.path.join(self.project.root, path))
+            signature = (
+                None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            )
+            if self._pins.get(path, ()) != signature:
+                changed.add(path)
+            if status is not None and is_racy(status, looked_ns):
+                self._pins.pop(path, None)
+            else:
+                self._pins[path] = signature
+        return frozenset(changed)
+
     def _look_everywhere(self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool]) -> Baseline:
         """Scan, and watch from before the scan on what counts by the rules of this moment."""
         had_rules = self._rules is not None
         self._rules = self._read_rules(store)
         if self._follow_events and self._watch is None:
+            from watcher.observer import ProjectWatch  # noqa: PLC0415 - watchdog is slow to import, and only the service watches
+
             self._watch = ProjectWatch(self.project.root, self._is_excluded, self._dirty)
             self._watch.start()
         elif self._watch is not None and not had_rules:
@@ -191,6 +213,17 @@ class Engine:
 
 def _changes_rules(dirty: Dirty) -> bool:
     return any(path == b".gitignore" or path.endswith(b"/.gitignore") for path in dirty.paths)
+
+
+def _sign_status(status: os.stat_result | None) -> tuple[int, ...] | None:
+    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _look_at(path: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def _sign(path: str) -> tuple[int, int] | None:

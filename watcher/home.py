@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from store.baseline import Baseline
     from store.layout import ProjectHash
+    from watcher.events import Event
 
 _FLUSH_AFTER_S = 0.5
 
@@ -54,33 +55,32 @@ class Desk:
     deadline: float
     """When to give up, on the monotonic clock."""
 
-    def bring_up_to_date(self, named: Iterable[bytes] = ()) -> Baseline:
+    def bring_up_to_date(self, added: Iterable[bytes] = ()) -> Baseline:
         """Return the state of the project's files now.
 
         Args:
-            named: Paths that a tool is about to change: captured even if ignored, from now on.
+            added: Ignored paths that a tool is about to change: captured all the same, from now on.
         """
         engine = self.home.engine(self.store.project)
         record = self.load_record()
         pinned = dict(record.pinned) if record is not None else {}
-        baseline = engine.bring_up_to_date(self.store, self.settings, pinned, self.deadline)
-        added = [path for path in named if path not in pinned and engine.is_ignored(self.store, self.settings, path)]
-        if not added:
-            return baseline
         for path in added:
             pinned[path] = os.path.lexists(os.path.join(self.store.project.root, path))
             engine.note_path(path)
-        self._keep_pinned(record, pinned)
+        if added:
+            self._keep_pinned(record, pinned)
         return engine.bring_up_to_date(self.store, self.settings, pinned, self.deadline)
+
+    def list_unpinned(self, named: Iterable[bytes]) -> list[bytes]:
+        """Return the ignored paths among those that a tool names that are not captured yet."""
+        engine = self.home.engine(self.store.project)
+        ignored = [path for path in named if engine.is_ignored(self.store, self.settings, path)]
+        record = self.load_record() if ignored else None
+        return [path for path in ignored if record is None or path not in record.pinned]
 
     def has_unpinned(self, named: Iterable[bytes]) -> bool:
         """Tell whether a tool names an ignored path that is not captured yet."""
-        engine = self.home.engine(self.store.project)
-        ignored = [path for path in named if engine.is_ignored(self.store, self.settings, path)]
-        if not ignored:
-            return False
-        record = self.load_record()
-        return record is None or any(path not in record.pinned for path in ignored)
+        return bool(self.list_unpinned(named))
 
     def _keep_pinned(self, record: ProjectRecord | None, pinned: dict[bytes, bool]) -> None:
         project, now = self.store.project, time.time()
@@ -160,7 +160,7 @@ class Home:
         if signature is None:
             return ()
         if self._watched is None or self._watched[0] != signature:
-            with open(self.paths.watched_file, encoding="utf-8") as file:
+            with open(self.paths.watched_file, encoding="utf-8", errors="surrogateescape") as file:
                 self._watched = (signature, parse_watched(file.read(), self.paths.watched_file))
         return self._watched[1]
 
@@ -174,6 +174,13 @@ class Home:
         if session_switch is not None:
             return session_switch
         return project.workdir in self.watched() or settings.enabled
+
+    def find_session_switch(self, event: Event) -> bool | None:
+        """Return a session's own word on checkpoints, said now or earlier; nothing when it never said one."""
+        if event.checkpoints is not None:
+            return event.checkpoints
+        session = self.sessions.find(event.session)
+        return session.checkpoints if session is not None else None
 
     @contextmanager
     def hold(self, *, wait_s: float) -> Iterator[None]:

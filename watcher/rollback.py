@@ -167,9 +167,8 @@ def render_restore(done: Mapping[str, object], paths: Sequence[str]) -> str:
     elif not done["success"]:
         lines.append(f"❌ {printable(str(done['error']))}")
     elif paths:
-        lines.append(
-            f"✅ Restored {_shorten([printable(path) for path in paths])} from checkpoint {done['restored_to']}: {reason}"
-        )
+        named = _shorten([printable(path) for path in paths])
+        lines.append(f"✅ Restored {named} from checkpoint {done['restored_to']}: {reason}")
     else:
         lines.append(f"✅ Restored to checkpoint {done['restored_to']}: {reason}")
     if not restored and not removed and done["success"]:
@@ -212,7 +211,7 @@ def render_diff(diff: Mapping[str, object]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a name as it can be shown: control characters and broken bytes escaped, so that no name writes to the terminal."""
+    """Return a name with control characters and broken bytes escaped, so that no name writes to the terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
         for character in text

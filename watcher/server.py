@@ -1,30 +1,33 @@
-"""The service's end of the socket: many connections, each one line in, one line out.
+"""The service's socket: who may connect, and one answer for every line.
 
-Owns the socket file, the connections and their limits. No line, however long or broken, and no client, however slow,
-hurts another one. What a request does belongs to the `dispatch` that is given.
+Owns the socket file, the threads, and that no client can hurt another. What a request means belongs to the dispatch
+function; how a line looks belongs to `watcher.protocol`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
+import selectors
 import socket
 import stat
+import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from config.errors import CheckpointError
 from store.files import make_private_directory
-from watcher.client import Client, read_peer_user
-from watcher.errors import ProtocolError, ServiceRunning, ServiceUnreachable, WatcherError
+from watcher.client import is_own_peer
+from watcher.errors import ProtocolError, ServiceBusy, ServiceRunning, WatcherError
 from watcher.protocol import (
-    FAILED_UNEXPECTEDLY,
+    INTERNAL_ERROR,
     MAX_LINE_BYTES,
-    NOT_A_REQUEST,
+    LineBuffer,
     format_error,
-    format_refusal,
+    format_failure,
     format_result,
     parse_request,
 )
@@ -34,14 +37,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MAX_CONNECTIONS = 64
-_CHUNK_BYTES = 1 << 18
-_SEND_TIMEOUT_S = 10.0
-_LISTEN_QUEUE = 128
+MAX_CONNECTIONS: Final = 64
+SEND_TIMEOUT_S = 10.0
+"""How long a client may take nothing of its answer before it is given up."""
+_QUEUE_LENGTH: Final = 128
+_PIECE_BYTES: Final = 64 * 1024
+_NO_DESCRIPTORS_WAIT_S: Final = 0.1
+_LAST_WAIT_S: Final = 1.0
+"""For threads that only have to notice that their connection is closed."""
+_UNEXPECTED: Final = "hermes-checkpoints failed unexpectedly; see the log."
+_SHARED_DIRECTORIES: Final = ("/tmp", "/var/tmp")  # noqa: S108 - named to be mistrusted
 
 
 class Server:
-    """Answer requests on a unix socket until stopped."""
+    """Answer the requests of this user's processes at one socket."""
 
     def __init__(
         self,
@@ -50,7 +59,14 @@ class Server:
         *,
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
-        self._path = socket_path
+        """Prepare; nothing is touched before `start`.
+
+        Args:
+            socket_path: Where to listen.
+            dispatch: Carries a request out and returns what JSON can hold. Called by many threads at once.
+            max_line_bytes: The longest request.
+        """
+        self._socket_path = socket_path
         self._dispatch = dispatch
         self._max_line_bytes = max_line_bytes
         self._identity: tuple[int, int] | None = None
@@ -195,7 +211,7 @@ class Server:
                 return format_failure(request_id if error.request_id is None else error.request_id, error)
             except CheckpointError as error:
                 return format_failure(request_id, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - one bad request must not end the connection
             _log.exception("a request failed unexpectedly")
             return format_error(request_id, INTERNAL_ERROR, _UNEXPECTED, {"kind": "internal", "exit_code": 1})
 

@@ -103,7 +103,10 @@ def _sign(path: str) -> tuple[int, int, int] | None:
 
 def _format(session: Session) -> dict[str, object]:
     return {
-        "turns": [{"name": turn.name, "served": {str(project): oid for project, oid in turn.served.items()}} for turn in session.turns],
+        "turns": [
+            {"name": turn.name, "served": {str(project): oid for project, oid in turn.served.items()}}
+            for turn in session.turns
+        ],
         "last_event": session.last_event,
         "is_turn_over": session.is_turn_over,
         "announces_turns": session.announces_turns,

@@ -61,10 +61,10 @@ class Session:
         """Return a remembered turn."""
         return next((turn for turn in reversed(self.turns) if turn.name == name), None)
 
-    def is_served(self, turn: str, project: ProjectHash) -> bool:
-        """Tell whether the first state that a turn found a project in is recorded."""
+    def find_served(self, turn: str, project: ProjectHash) -> str | None:
+        """Return the checkpoint, in hex, of the first state that a turn found a project in; nothing without one."""
         known = self.find_turn(turn)
-        return known is not None and project in known.served
+        return known.served.get(project) if known is not None else None
 
 
 def advance(session: Session | None, event: Event, *, now: float, idle_gap_s: float) -> tuple[Session, str]:
@@ -114,11 +114,11 @@ def _next_name(session: Session) -> str:
 
 
 def mark_served(session: Session, turn: str, project: ProjectHash, checkpoint: str) -> Session:
-    """Return a session in which a turn has its checkpoint of a project; the first one stays."""
+    """Return a session in which a turn has its checkpoint of a project."""
     return replace(
         session,
         turns=tuple(
-            replace(each, served=MappingProxyType({project: checkpoint, **each.served})) if each.name == turn else each
+            replace(each, served=MappingProxyType({**each.served, project: checkpoint})) if each.name == turn else each
             for each in session.turns
         ),
     )

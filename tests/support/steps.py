@@ -6,17 +6,26 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _MAIN = [sys.executable, "-m", "watcher.main"]
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_BYTECODE = tempfile.TemporaryDirectory(prefix="hc-bytecode-")
+"""Compiled once for all the processes of a test run."""
+
+
+def command_environment() -> dict[str, str]:
+    """Return the environment that the product's processes are started with."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPATH": _ROOT, "PYTHONPYCACHEPREFIX": _BYTECODE.name}
 
 
 @dataclass
@@ -49,7 +58,7 @@ class Product:
             cwd=cwd or self.project,
             input=stdin.encode("utf-8", "surrogateescape"),
             capture_output=True,
-            env=os.environ | {"PYTHONPATH": _ROOT, "PYTHONWARNINGS": "error"},
+            env=command_environment() | {"PYTHONWARNINGS": "error"},
             check=False,
             timeout=100,
         )
@@ -102,7 +111,7 @@ def start_service(product: Product) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd="/",
-        env=os.environ | {"PYTHONPATH": _ROOT},
+        env=command_environment(),
     )
     if product.run("ping", "--wait", "20").code:
         process.kill()
@@ -110,7 +119,7 @@ def start_service(product: Product) -> subprocess.Popen[bytes]:
     return process
 
 
-def wait_until(condition: Any, *, within_s: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], *, within_s: float = 20.0) -> None:
     """Wait for a condition, and fail when it does not come true in time."""
     give_up_at = time.monotonic() + within_s
     while not condition():

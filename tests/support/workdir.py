@@ -15,6 +15,7 @@ _GIT_ENVIRONMENT = {
     "PATH": os.defpath + os.pathsep + "/usr/local/bin",
     "HOME": "/nonexistent",
     "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_AUTHOR_NAME": "A",
     "GIT_AUTHOR_EMAIL": "a@example.org",

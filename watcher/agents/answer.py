@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from watcher.answers import Answer
     from watcher.events import Event
-    from watcher.hooks import Answer
 
 
 @dataclass(frozen=True, slots=True)

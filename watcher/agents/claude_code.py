@@ -15,7 +15,7 @@ from watcher.events import Event, EventKind, Status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watcher.hooks import Answer
+    from watcher.answers import Answer
 
 _KINDS = {
     "SessionStart": EventKind.SESSION_START,

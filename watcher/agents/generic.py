@@ -11,8 +11,8 @@ from watcher.events import parse_event
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from watcher.answers import Answer
     from watcher.events import Event
-    from watcher.hooks import Answer
 
 
 class Generic:

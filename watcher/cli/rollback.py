@@ -25,7 +25,7 @@ from watcher.rollback import (
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool, as_json: bool) -> int:
-    """List checkpoints, or go back to one; hand edits stay unless --all is given.
+    r"""List checkpoints, or go back to one; hand edits stay unless --all is given.
 
     \b
     rollback                 list the checkpoints

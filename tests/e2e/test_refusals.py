@@ -1,0 +1,166 @@
+"""Bad input gets one clear sentence, the right exit code and no traceback, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.steps import Product
+from tests.support.workdir import photograph, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def size_of(directory: Path) -> int:
+    return sum(len(content) for _, content in photograph(directory).values())
+
+
+@pytest.mark.parametrize(
+    "given", ["-p", "--help=x", "HEAD", "refs/heads/x", "", "f" * 4000, "zzzz", "../x", "1;ls", "abc"]
+)
+def test_an_id_that_is_none_is_refused(product: Product, given: str) -> None:
+    now, store = photograph(product.project), size_of(product.project.parent / "hermes")
+    done = product.run("rollback", "--", given)
+    assert done.code == 2
+    assert done.err.startswith("❌ Invalid checkpoint")
+    assert photograph(product.project) == now
+    assert size_of(product.project.parent / "hermes") == store
+
+
+def test_a_number_beyond_the_list_says_how_far_it_goes(product: Product) -> None:
+    done = product.run("rollback", "7")
+    assert (done.code, done.err) == (1, "❌ Invalid checkpoint number. Use 1-1.\n")
+
+
+def test_ids_of_trees_blobs_and_other_projects_are_refused(product: Product, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write(other / "x", "x\n")
+    foreign = product.run("-C", str(other), "--json", "take").json["checkpoint"]["hash"]
+    blob = "5626abf0f72e58d7a153368ba57db4c673c0e171"
+    for oid in (foreign, blob):
+        done = product.run("rollback", oid)
+        assert done.code == 1
+        assert "not found for this project" in done.err
+
+
+@pytest.mark.parametrize(
+    "name", ["../out", "/etc/hostname", "a/../../out", ".git/config", "", "missing.py", "./../../x", "sub/../../../x"]
+)
+def test_a_path_that_is_not_inside_is_refused(product: Product, name: str) -> None:
+    now = photograph(product.project, with_git=True)
+    done = product.run("rollback", "1", "--", name)
+    assert done.code == 2
+    assert done.err.startswith("❌ ")
+    assert photograph(product.project, with_git=True) == now
+
+
+def test_directories_that_are_too_broad_are_refused(product: Product, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for number in range(30):
+        write(home / f"d{number}" / "file", "x" * 100)
+    (tmp_path / "way-home").symlink_to(home)
+    store = size_of(tmp_path / "hermes")
+    for place in (home, home.parent, "/", tmp_path / "way-home", tmp_path / "hermes" / "checkpoints"):
+        done = product.run("watch", "add", str(place))
+        assert done.code == 1
+        assert "never captured" in done.err
+    answer = product.event("before_tool", turn="t1", tool="terminal", command="rm x", cwd=str(home))
+    assert (answer["taken"], answer["why"]) == (False, "too-broad")
+    assert "not protected" in answer["message"]
+    assert size_of(tmp_path / "hermes") - store < 100_000
+
+
+def test_a_project_below_the_home_directory_works(product: Product, tmp_path: Path) -> None:
+    write(tmp_path / "home" / "code" / "x.py", "x\n")
+    assert product.run("watch", "add", str(tmp_path / "home" / "code")).code == 0
+
+
+def test_a_project_that_does_not_exist_is_refused(product: Product, tmp_path: Path) -> None:
+    done = product.run("watch", "add", str(tmp_path / "nowhere"))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"❌ {tmp_path / 'nowhere'} is not a directory.\n"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    ["", "not json", "[]", "null", '{"event": "nonsense"}', '{"event": 1}', "[" * 100_000, '{"event"', "\x00\xff"],
+)
+def test_a_payload_that_makes_no_sense_never_fails_the_tool(product: Product, payload: str) -> None:
+    for agent in ("generic", "claude-code", "no-such-agent"):
+        done = product.run("hook", agent, stdin=payload)
+        assert done.code == 0
+        assert len(done.err.splitlines()) <= 1
+    answer = product.run("hook", "generic", stdin=payload).json
+    assert (answer["ok"], answer["taken"]) == (False, False)
+
+
+def test_a_payload_of_100_mib_is_refused_in_a_sentence(product: Product) -> None:
+    done = product.run("hook", "generic", stdin='{"event": "' + "x" * (100 * 1024 * 1024))
+    assert done.code == 0
+    assert "larger than" in done.err
+
+
+def test_wrong_settings_are_all_named_and_the_last_good_ones_stay(product: Product, tmp_path: Path) -> None:
+    write(tmp_path / "hermes" / "config.yaml", "checkpoints:\n  max_snapshot: 3\n  max_files: many\n  enabled: true\n")
+    status = product.run("--json", "status").json
+    assert "max_snapshot" in status["problem"]
+    assert "max_files" in status["problem"]
+    assert product.agent_writes("a.py", "x\n", turn="t1")["ok"]
+
+
+def test_unknown_commands_and_options_are_refused(product: Product) -> None:
+    for words in (["nonsense"], ["take", "--nonsense"], ["status", "--limit", "0"], ["-C", "/nowhere", "status"]):
+        assert product.run(*words).code == 2
+        assert product.run("--json", *words).json["success"] is False
+
+
+def test_errors_are_one_json_object_when_json_is_asked_for(product: Product) -> None:
+    done = product.run("--json", "rollback", "99")
+    assert (done.code, done.json["success"], done.json["kind"]) == (1, False, "not-found")
+
+
+def test_a_directory_that_is_not_protected_says_so(product: Product, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write(other / "x", "x\n")
+    assert product.event("before_tool", turn="t", tool="write_file", paths=[str(other / "x")])["why"] == "disabled"
+    listed = product.run("-C", str(other), "rollback")
+    assert listed.out.startswith("Checkpoints are not enabled.\n")
+    refused = product.run("-C", str(other), "rollback", "1")
+    assert (refused.code, refused.err.splitlines()[0]) == (1, "❌ Checkpoints are not enabled.")
+
+
+def test_without_git_nothing_is_claimed(product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = tmp_path / "bin"
+    nowhere.mkdir()
+    monkeypatch.setenv("PATH", str(nowhere))
+    direct = Product(product.project, options=["--no-service"])
+    event = {"event": "before_tool", "tool": "write_file", "paths": ["a.py"], "cwd": str(product.project)}
+    answer = direct.run("hook", "generic", stdin=json.dumps(event)).json
+    assert (answer["taken"], answer["why"]) == (False, "no-git")
+    done = direct.run("take")
+    assert done.code == 1
+    assert "git was not found" in done.err
+
+
+def test_a_container_gets_no_checkpoint_and_no_ledger(product: Product) -> None:
+    before = size_of(product.project.parent / "hermes")
+    for kind in ("before_tool", "after_tool"):
+        answer = product.event(kind, turn="t1", tool="write_file", paths=["a.py"], backend="docker")
+        assert (answer["taken"], answer["why"]) == (False, "container")
+    assert size_of(product.project.parent / "hermes") == before
+
+
+def test_a_store_that_others_could_read_is_never_made(product: Product, tmp_path: Path) -> None:
+    product.agent_writes("a.py", "x\n", turn="t1")
+    base = tmp_path / "hermes" / "checkpoints"
+    assert base.stat().st_mode & 0o777 == 0o700
+    loose = [path for path in base.rglob("*") if path.stat().st_mode & 0o022]
+    loose += [path for path in base.glob("store/*/*.json") if path.stat().st_mode & 0o077]
+    assert loose == []
+    lock = tmp_path / "hermes" / ".checkpoints.lock"
+    assert (lock.stat().st_mode & 0o777, lock.stat().st_size) == (0o600, 0)
+    assert os.access(lock, os.W_OK)
