@@ -59,9 +59,9 @@ class Layout:
         return os.path.join(self.store, "info", "exclude")
 
     @property
-    def sessions_file(self) -> str:
-        """Return the file of open sessions and the turn each one is in."""
-        return os.path.join(self.store, "sessions.json")
+    def sessions_directory(self) -> str:
+        """Return the directory of agents' sessions and the turn each one is in."""
+        return os.path.join(self.store, "sessions")
 
     @property
     def gc_pending_file(self) -> str:
@@ -108,7 +108,7 @@ class Layout:
         _archive_older_repositories(self.base, now)
         for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):
             make_private_directory(os.path.join(self.store, name))
-        for name in ("projects", "ledgers", "indexes", "statistics"):
+        for name in ("projects", "ledgers", "indexes", "statistics", "sessions"):
             make_private_directory(os.path.join(self.store, name))
         write_atomically(os.path.join(self.store, "config"), _CONFIG)
         write_atomically(os.path.join(self.store, "description"), b"hermes-checkpoints\n")

@@ -75,9 +75,9 @@ class Commit:
     """The JSON line below it; empty where there is none."""
 
 
-def to_hex(oid: bytes) -> str:
-    """Return an id as users see it."""
-    return oid.hex()
+_KEPT_COMMITS = 4096
+_parsed_commits: dict[Oid, Commit] = {}
+"""Commits by id; an id stands for the same commit in every store."""
 
 
 def parse_tree(raw: bytes) -> Tree:
@@ -109,7 +109,7 @@ class ObjectStore:
                 f"The store {path} can't be opened: {error}.", hint="Run: hermes-checkpoints status"
             ) from error
         self._odb = self._repository.odb
-        self._path = path
+        self._trees: dict[Oid, Tree] = {}
 
     def has(self, oid: Oid) -> bool:
         """Tell whether an object is there."""
@@ -131,18 +131,30 @@ class ObjectStore:
             raise _missing(oid) from None
 
     def read_tree(self, oid: Oid) -> Tree:
-        """Return the entries of a tree."""
+        """Return the entries of a tree; it is parsed once, and not to be changed."""
         if oid == EMPTY_TREE:
             return {}
-        return parse_tree(self._read(oid, ObjectType.TREE))
+        known = self._trees.get(oid)
+        if known is None:
+            known = self._trees[oid] = parse_tree(self._read(oid, ObjectType.TREE))
+        return known
 
     def write_tree(self, tree: Tree) -> Oid:
-        """Store a tree and return its id."""
-        return Oid(self._write(ObjectType.TREE, format_tree(tree)))
+        """Store a tree and return its id; the tree is not to be changed any more."""
+        oid = Oid(self._write(ObjectType.TREE, format_tree(tree)))
+        self._trees[oid] = tree
+        return oid
 
     def read_commit(self, oid: Oid) -> Commit:
-        """Return a commit."""
-        return _parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+        """Return a commit. Parsing one costs more than finding out that it is still there, so it is done once."""
+        known = _parsed_commits.get(oid)
+        if known is not None and self.has(oid):
+            return known
+        commit = _parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+        while len(_parsed_commits) >= _KEPT_COMMITS:
+            _parsed_commits.pop(next(iter(_parsed_commits)), None)
+        _parsed_commits[oid] = commit
+        return commit
 
     def write_commit(self, commit: Commit) -> Oid:
         """Store a commit, whatever its `oid` field says, and return its id."""

@@ -38,7 +38,11 @@ class Project:
     @classmethod
     def of(cls, path: str) -> Project:
         """Return the project of a directory, its links resolved."""
-        workdir = os.path.realpath(os.path.expanduser(path))
+        return cls.at(os.path.realpath(os.path.expanduser(path)))
+
+    @classmethod
+    def at(cls, workdir: str) -> Project:
+        """Return the project of a directory whose links are resolved already."""
         return cls(workdir, ProjectHash(hashlib.sha256(os.fsencode(workdir)).hexdigest()[:16]))
 
     @property

@@ -45,7 +45,7 @@ def splice(objects: ObjectStore, base: Oid, changes: Mapping[bytes, Entry | None
 
 
 def _splice_directory(objects: ObjectStore, base: Oid | None, changes: Changes) -> Oid | None:
-    tree = {} if base is None else objects.read_tree(base)
+    tree = {} if base is None else dict(objects.read_tree(base))
     below: defaultdict[bytes, Changes] = defaultdict(dict)
     for path, entry in changes.items():
         name, slash, rest = path.partition(b"/")

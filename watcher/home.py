@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from config.paths import Paths
@@ -36,68 +36,69 @@ from watcher.engine import Engine
 from watcher.sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from store.baseline import Baseline
     from store.layout import ProjectHash
     from watcher.events import Event
 
 _FLUSH_AFTER_S = 0.5
+_TOUCH_AGAIN_S = 5.0
+"""How old the last touch on disk may become while a project is worked on."""
 
 
-@dataclass(frozen=True, slots=True)
 class Desk:
     """Hold one project open for one piece of work, under the lock."""
 
-    home: Home
-    store: ProjectStore
-    settings: Settings
-    deadline: float
-    """When to give up, on the monotonic clock."""
+    def __init__(self, home: Home, store: ProjectStore, settings: Settings, deadline: float) -> None:
+        self.home = home
+        self.store = store
+        self.settings = settings
+        self._deadline = deadline
+        """When to give up, on the monotonic clock."""
+        self._record = home.load_record(store.project.hash)
 
-    def bring_up_to_date(self, added: Iterable[bytes] = ()) -> Baseline:
+    def bring_up_to_date(self, added: Sequence[bytes] = ()) -> Baseline:
         """Return the state of the project's files now.
 
         Args:
             added: Ignored paths that a tool is about to change: captured all the same, from now on.
         """
-        engine = self.home.engine(self.store.project)
-        record = self.load_record()
-        pinned = dict(record.pinned) if record is not None else {}
+        project = self.store.project
+        engine = self.home.engine(project)
+        pinned = dict(self._record.pinned) if self._record is not None else {}
         for path in added:
-            pinned[path] = os.path.lexists(os.path.join(self.store.project.root, path))
+            pinned[path] = os.path.lexists(os.path.join(project.root, path))
             engine.note_path(path)
         if added:
-            self._keep_pinned(record, pinned)
-        return engine.bring_up_to_date(self.store, self.settings, pinned, self.deadline)
+            now = time.time()
+            known = self._record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
+            self._keep_record(replace(known, pinned=pinned))
+        return engine.bring_up_to_date(self.store, self.settings, pinned, self._deadline)
 
     def list_unpinned(self, named: Iterable[bytes]) -> list[bytes]:
         """Return the ignored paths among those that a tool names that are not captured yet."""
         engine = self.home.engine(self.store.project)
-        ignored = [path for path in named if engine.is_ignored(self.store, self.settings, path)]
-        record = self.load_record() if ignored else None
-        return [path for path in ignored if record is None or path not in record.pinned]
-
-    def has_unpinned(self, named: Iterable[bytes]) -> bool:
-        """Tell whether a tool names an ignored path that is not captured yet."""
-        return bool(self.list_unpinned(named))
-
-    def _keep_pinned(self, record: ProjectRecord | None, pinned: dict[bytes, bool]) -> None:
-        project, now = self.store.project, time.time()
-        known = record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
-        save_record(self.store.layout, project.hash, replace(known, pinned=pinned))
-
-    def load_record(self) -> ProjectRecord | None:
-        """Return what is known of the project; a damaged file counts as nothing known and is replaced."""
-        try:
-            return load_record(self.store.layout, self.store.project.hash)
-        except CorruptFileError:
-            return None
+        pinned = self._record.pinned if self._record is not None else {}
+        return [path for path in named if path not in pinned and engine.is_ignored(self.store, self.settings, path)]
 
     def note_attempt(self, *, now: float, failure: str | None = None) -> None:
-        """Record how an attempt to protect the project went."""
-        project = self.store.project
-        save_record(self.store.layout, project.hash, touch(self.load_record(), project, now=now, failure=failure))
+        """Record how an attempt to protect the project went.
+
+        A success soon after another one says nothing new, and is not written.
+        """
+        before, after = self._record, touch(self._record, self.store.project, now=now, failure=failure)
+        is_news = before is None or failure is not None or _is_failing(before)
+        if before is None or is_news or not 0 <= now - before.last_touch < _TOUCH_AGAIN_S:
+            self._keep_record(after)
+
+    def _keep_record(self, record: ProjectRecord) -> None:
+        self._record = record
+        save_record(self.store.layout, self.store.project.hash, record)
+
+
+def _is_failing(record: ProjectRecord) -> bool:
+    return record.last_failure is not None and record.last_failure.at >= (record.last_success or 0.0)
 
 
 class Home:
@@ -106,7 +107,7 @@ class Home:
     def __init__(self, paths: Paths, *, user_home: str, follow_events: bool) -> None:
         self.paths = paths
         self.layout = Layout(paths.base, paths.lock_file)
-        self.sessions = Sessions(self.layout.sessions_file)
+        self.sessions = Sessions(self.layout.sessions_directory)
         self._user_home = os.path.realpath(user_home)
         self._follow_events = follow_events
         self._settings = SettingsSource(paths.config_file)
@@ -115,6 +116,13 @@ class Home:
         self._flusher = _Flusher(self.layout)
         self._watched: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
         self._workdirs: dict[ProjectHash, str] = {}
+
+    def load_record(self, project: ProjectHash) -> ProjectRecord | None:
+        """Return what is known of a project; a damaged file counts as nothing known, and is replaced in time."""
+        try:
+            return load_record(self.layout, project)
+        except CorruptFileError:
+            return None
 
     def settings(self) -> tuple[Settings, str | None]:
         """Return the settings in force, and what is wrong with those on disk, if anything is."""
@@ -140,7 +148,7 @@ class Home:
         resolved = resolve_path(path, cwd)
         if os.path.isdir(resolved):
             resolved = os.path.realpath(resolved)
-        return Project.of(find_root(resolved, registered=self._registered(), home=self._user_home))
+        return Project.at(find_root(resolved, registered=self._registered(), home=self._user_home))
 
     def refuse_too_broad(self, project: Project) -> None:
         """Refuse a directory that is never captured.
@@ -220,15 +228,9 @@ class Home:
         """Return the workdir of every known project; each project file is read once, as its workdir never changes."""
         hashes = list_hashes(self.layout)
         for project in hashes:
-            if project not in self._workdirs and (record := self._load_record(project)) is not None:
+            if project not in self._workdirs and (record := self.load_record(project)) is not None:
                 self._workdirs[project] = record.workdir
         return [*(self._workdirs[project] for project in hashes if project in self._workdirs), *self.watched()]
-
-    def _load_record(self, project: ProjectHash) -> ProjectRecord | None:
-        try:
-            return load_record(self.layout, project)
-        except CorruptFileError:
-            return None
 
 
 class _Flusher:

@@ -101,7 +101,7 @@ def _follow_session(desk: Desk, event: Event, now: float) -> None:
     """Remember what an event says of its session. Calls whose end never came are not waited for."""
     sessions = desk.home.sessions
     if event.kind is EventKind.SESSION_END:
-        sessions.forget(event.session, now=now)
+        sessions.forget(event.session)
         return
     known = sessions.find(event.session)
     session, _ = advance(known, event, now=now, idle_gap_s=desk.settings.watch.idle_gap_s)

@@ -63,7 +63,7 @@ def _protect_under_lock(desk: Desk, event: Event, named: list[bytes], now: float
     session, turn = advance(sessions.find(event.session), event, now=now, idle_gap_s=desk.settings.watch.idle_gap_s)
     served = session.find_served(turn, project.hash)
     attempt = Attempt(project.workdir, Why.ALREADY_THIS_TURN)
-    if served is None or event.is_shell or desk.has_unpinned(named):
+    if served is None or event.is_shell or desk.list_unpinned(named):
         label = Label(Kind.TOOL, _describe(event, named), now, event.session or None, turn, event.tool or None)
         try:
             attempt, baseline = _look(desk, label, named, served)

@@ -1,26 +1,32 @@
 """Sessions across processes: the same turn is known to the service, to a command without it, and after a restart.
 
-Owns the file `sessions.json`. What an event means belongs to `watcher.turns`.
+Owns the files `sessions/<hash>.json`, one for each session. What an event means belongs to `watcher.turns`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import threading
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError
-from store.files import read_json_object, write_json
+from store.files import make_private_directory, read_json_object, write_json
 from store.layout import ProjectHash
 from watcher.turns import OpenCall, Session, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KEPT_SESSIONS = 100
 _KEPT_S = 7 * 86400.0
 """A session that was silent for longer is forgotten."""
+_SAME_TIME_S = 10.0
+"""An event so soon after another one is not written for its time alone."""
+
+Signature = tuple[int, int, int]
 
 
 class Sessions:
@@ -29,71 +35,85 @@ class Sessions:
     Whoever changes one holds the store's lock.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._seen: tuple[int, int, int] | None = None
-        self._sessions: dict[str, Session] = {}
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
         self._guard = threading.Lock()
+        self._known: dict[str, tuple[Signature, Session]] = {}
 
     def find(self, name: str) -> Session | None:
         """Return a session as it is on disk; this alone needs no lock of the store."""
         with self._guard:
-            self._follow()
-            return self._sessions.get(name)
+            return self._load(self._path(name))
 
     def find_latest(self, project: ProjectHash) -> Session | None:
         """Return the session that last changed a project."""
         with self._guard:
-            self._follow()
-            touching = [each for each in self._sessions.values() if any(project in turn.served for turn in each.turns)]
-            return max(touching, key=lambda each: each.last_event, default=None)
+            sessions = [session for path in self._list() if (session := self._load(path)) is not None]
+        touching = [each for each in sessions if any(project in turn.served for turn in each.turns)]
+        return max(touching, key=lambda each: each.last_event, default=None)
 
     def keep(self, name: str, session: Session) -> None:
         """Remember a session; nothing is written when only the time of its last event moved a little."""
         with self._guard:
-            self._follow()
-            before = self._sessions.get(name)
-            self._sessions[name] = session
-            if before is None or _has_news(before, session):
-                self._save(session.last_event)
+            path = self._path(name)
+            before = self._load(path)
+            if before is None:
+                make_private_directory(self._directory)
+                self._forget_old(session.last_event)
+            elif not _has_news(before, session):
+                return
+            write_json(path, {"v": 1, "name": name} | _format(session))
+            if (signature := _sign(path)) is not None:
+                self._known[path] = (signature, session)
 
-    def forget(self, name: str, *, now: float) -> None:
+    def forget(self, name: str) -> None:
         """Drop a session that ended."""
         with self._guard:
-            self._follow()
-            if self._sessions.pop(name, None) is not None:
-                self._save(now)
+            self._remove(self._path(name))
 
-    def _follow(self) -> None:
-        """Read the file again if another process replaced it; one that can't be understood is as good as none."""
-        signature = _sign(self._path)
-        if signature == self._seen:
-            return
+    def _path(self, name: str) -> str:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return os.path.join(self._directory, f"{digest}.json")
+
+    def _list(self) -> list[str]:
         try:
-            raw = read_json_object(self._path) or {}
-        except CorruptFileError:
-            raw = {}
-        listed = raw.get("sessions")
-        self._sessions = {
-            name: _parse(entry)
-            for name, entry in (listed if isinstance(listed, dict) else {}).items()
-            if isinstance(entry, dict)
-        }
-        self._seen = signature
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return []
+        return [os.path.join(self._directory, name) for name in names if name.endswith(".json")]
 
-    def _save(self, now: float) -> None:
-        newest = sorted(self._sessions.items(), key=lambda item: item[1].last_event)[-_KEPT_SESSIONS:]
-        self._sessions = {name: each for name, each in newest if now - each.last_event <= _KEPT_S}
-        write_json(self._path, {"v": 1, "sessions": {name: _format(each) for name, each in self._sessions.items()}})
-        self._seen = _sign(self._path)
+    def _load(self, path: str) -> Session | None:
+        """Read a session's file, if it changed; one that can't be understood is as good as none."""
+        signature = _sign(path)
+        if signature is None:
+            return None
+        known = self._known.get(path)
+        if known is None or known[0] != signature:
+            try:
+                raw = read_json_object(path) or {}
+            except CorruptFileError:
+                return None
+            known = self._known[path] = (signature, _parse(raw))
+        return known[1]
+
+    def _forget_old(self, now: float) -> None:
+        for path in self._list():
+            session = self._load(path)
+            if session is None or now - session.last_event > _KEPT_S:
+                self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        self._known.pop(path, None)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _has_news(before: Session, after: Session) -> bool:
-    same_but_for_time = _format(before) | {"last_event": 0} == _format(after) | {"last_event": 0}
-    return not same_but_for_time or after.last_event - before.last_event > 10
+    at = after.last_event
+    return replace(before, last_event=at) != after or at - before.last_event > _SAME_TIME_S
 
 
-def _sign(path: str) -> tuple[int, int, int] | None:
+def _sign(path: str) -> Signature | None:
     try:
         status = os.stat(path)
     except FileNotFoundError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.layout import ProjectHash
     from watcher.events import Event
 
-_KEPT_TURNS = 100
+_KEPT_TURNS = 50
 """Turns of one session that are remembered, for calls that come late and for counting turns back."""
 
 

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from config.paths import resolve_paths
+from watcher.direct import open_directly
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -88,6 +91,21 @@ class Product:
         subprocess.run(["sh", "-c", command], cwd=self.project, check=True)
         self.event("after_tool", turn=turn, tool="terminal", command=command, call=call, status="ok")
         return answer
+
+
+@dataclass
+class InProcess(Product):
+    """Do the same steps in this process, without the service: quicker where the command itself is not the point."""
+
+    def ask(self, method: str, **arguments: object) -> dict[str, Any]:
+        """Have one operation done."""
+        home = self.options[self.options.index("--home") + 1] if "--home" in self.options else None
+        with open_directly(resolve_paths(home=home, profile=None, environ=os.environ)) as operations:
+            return operations.dispatch(method, {"workdir": str(self.project), "cwd": str(self.project)} | arguments)
+
+    def event(self, kind: str, **fields: object) -> dict[str, Any]:
+        """Handle one generic event."""
+        return self.ask("event", event=kind, session=self.session, **fields)
 
 
 @contextmanager

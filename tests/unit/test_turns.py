@@ -79,7 +79,7 @@ def test_turns_are_counted_back_to_the_checkpoint() -> None:
 
 def test_a_session_remembers_a_limited_number_of_turns() -> None:
     session, _ = follow(*((named(f"turn {number}"), number) for number in range(500)))
-    assert len(session.turns) == 100
+    assert len(session.turns) == 50
     assert session.turns[-1].name == "turn 499"
 
 

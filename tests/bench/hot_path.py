@@ -1,0 +1,111 @@
+"""One of many files changed: the service's hook against the same checkpoint made of git's own steps."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.bench.trees import make_tree
+from tests.support.steps import Product, serving
+from watcher.client import Client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_GIT_ENVIRONMENT = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.org",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HotPath:
+    """Hold what was measured on one tree."""
+
+    file_count: int
+    changed_ms: list[float]
+    """Each hook call that found one file changed, from the client's send to the answer."""
+    unchanged_ms: list[float]
+    """Each hook call that found nothing changed."""
+
+    @property
+    def median_ms(self) -> float:
+        return statistics.median(self.changed_ms)
+
+    @property
+    def p99_ms(self) -> float:
+        return sorted(self.changed_ms)[int(len(self.changed_ms) * 0.99)]
+
+
+def measure_service(folder: Path, file_count: int, *, rounds: int, socket_path: str) -> HotPath:
+    """Measure hook calls on a tree of some size, in a service of its own."""
+    project = folder / "project"
+    files = make_tree(project, file_count)
+    product = Product(project)
+    changed, unchanged = [], []
+    with serving(product):
+        added = product.run("watch", "add")
+        assert added.code == 0, added.err
+        with Client(socket_path, timeout_s=60) as client:
+            for number in range(rounds + 5):
+                files[(number * 7919) % file_count].write_text(f"changed in round {number}\n")
+                took_ms, answer = _call(client, project, f"changed {number}")
+                assert answer["taken"] is True, answer
+                changed.append(took_ms)
+                took_ms, answer = _call(client, project, f"unchanged {number}")
+                assert answer["why"] == "unchanged", answer
+                unchanged.append(took_ms)
+    return HotPath(file_count, changed[5:], unchanged[5:])
+
+
+def _call(client: Client, project: Path, turn: str) -> tuple[float, dict[str, object]]:
+    event = {"event": "before_tool", "session": "bench", "tool": "write_file", "paths": ["x"], "cwd": str(project)}
+    started = time.perf_counter()
+    answer = client.call("event", **event, turn=turn)
+    took_ms = (time.perf_counter() - started) * 1000
+    assert isinstance(answer, dict)
+    return took_ms, answer
+
+
+def measure_git(folder: Path, *, rounds: int) -> list[float]:
+    """Measure the same checkpoint done with git's own steps, on a fresh `read-tree`, as the built-in manager does."""
+    project, store = folder / "project", folder / "shadow.git"
+    files = sorted(path for path in project.rglob("*.txt"))
+    _git(folder, "init", "-q", "--bare", str(store))
+    environment = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(project), "GIT_INDEX_FILE": str(folder / "index")}
+    tip = _snapshot(project, environment, None)
+    took = []
+    for number in range(rounds):
+        files[(number * 7919) % len(files)].write_text(f"changed for git in round {number}\n")
+        started = time.perf_counter()
+        tip = _snapshot(project, environment, tip)
+        took.append((time.perf_counter() - started) * 1000)
+    return took
+
+
+def _snapshot(project: Path, environment: dict[str, str], tip: str | None) -> str:
+    if tip is not None:
+        _git(project, "read-tree", tip, **environment)
+    _git(project, "add", "-A", ".", **environment)
+    tree = _git(project, "write-tree", **environment)
+    parent = ["-p", tip] if tip is not None else []
+    commit = _git(project, "commit-tree", tree, *parent, "-m", "checkpoint", **environment)
+    _git(project, "update-ref", "refs/hermes/bench", commit, **environment)
+    return commit
+
+
+def _git(directory: Path, *arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=directory, env=_GIT_ENVIRONMENT | environment, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()

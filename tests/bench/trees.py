@@ -1,0 +1,36 @@
+"""Trees to measure on."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILES_IN_A_FOLDER = 10
+_FOLDERS_IN_A_FOLDER = 20
+
+
+def make_tree(root: Path, file_count: int, *, mean_bytes: int = 4096) -> list[Path]:
+    """Make a tree of text files, ten to a folder, and return them in order.
+
+    Args:
+        root: Where; it must not exist.
+        file_count: How many files.
+        mean_bytes: The mean size of one.
+    """
+    source = random.Random(1)
+    words = ["".join(source.choices("abcdefghijklmnopqrstuvwxyz_", k=source.randint(2, 9))) for _ in range(4000)]
+    files = []
+    for number in range(file_count):
+        folder = number // _FILES_IN_A_FOLDER
+        place = root / f"a{folder // _FOLDERS_IN_A_FOLDER**2}" / f"b{folder // _FOLDERS_IN_A_FOLDER}" / f"c{folder}"
+        if number % _FILES_IN_A_FOLDER == 0:
+            place.mkdir(parents=True, exist_ok=True)
+        path = place / f"file_{number}.txt"
+        length = source.randint(mean_bytes // 8, mean_bytes * 15 // 8)
+        text = " ".join(source.choices(words, k=length // 6))
+        path.write_text(text + "\n")
+        files.append(path)
+    return files
