@@ -116,3 +116,15 @@ def find_free_bytes(path: str) -> int:
     """Return how many bytes the user can still write to the file system of a path."""
     free = os.statvfs(path)
     return free.f_bavail * free.f_frsize
+
+
+def measure_bytes(directory: str) -> int:
+    """Return how much disk the files below a directory take, in bytes."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue
+    return total

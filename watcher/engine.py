@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from store.baseline import Baseline
     from store.project import Project
     from store.project_store import ProjectStore
-    from watcher.observer import ProjectWatch, WatchState
+    from watcher.follower import WatchState
+    from watcher.observer import ProjectWatch
 
 _BARRIER_S = 2.0
 """Longer than this nobody waits for events; a scan is quicker than it seems."""

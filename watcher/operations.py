@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from config.errors import CheckpointError, UsageError
 from store.checkpoint import Kind, Label, take_checkpoint
 from store.diff import diff_trees
-from store.errors import CorruptFileError, SelectionError, StoreError
+from store.errors import CorruptFileError, StoreError
 from store.git import find_git
 from store.history import list_history, resolve_checkpoint
 from store.objects import ObjectStore
@@ -25,7 +25,9 @@ from store.statistics import list_statistics
 from watcher.agents import find_adapter
 from watcher.events import CONTAINERS, parse_event
 from watcher.hooks import handle_event
+from watcher.overview import describe_home
 from watcher.reasons import mask_secrets, one_line
+from watcher.selection import find_selected
 from watcher.turns import count_turns_since
 from watcher.view import describe_checkpoint, describe_diff, describe_health, describe_left_out, describe_rollback
 
@@ -176,49 +178,7 @@ class Operations:
     def status(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Describe the store at a glance."""
         del arguments
-        home = self._home
-        _, problem = home.settings()
-        watched = set(home.watched())
-        store_bytes = _measure(home.layout.store)
-        archives = _list_archives(home.paths.base)
-        projects: list[dict[str, object]] = []
-        for project_hash, record in list_projects(home.layout):
-            if isinstance(record, CorruptFileError):
-                projects.append({"hash": project_hash, "workdir": None, "state": "unknown", "error": record.message})
-                continue
-            project = Project(record.workdir, project_hash)
-            engine = home.find_engine(project_hash)
-            state = engine.watch_state if engine is not None else None
-            projects.append(
-                {
-                    "hash": project_hash,
-                    "workdir": record.workdir,
-                    "commits": len(self._history(project)),
-                    "created_at": record.created_at,
-                    "last_touch": record.last_touch,
-                    "state": "live" if os.path.isdir(record.workdir) else "unknown",
-                    "watched": record.workdir in watched,
-                    "last_failure": describe_health(record, protected=True)["last_failure"],
-                    "watching": None
-                    if state is None
-                    else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
-                }
-            )
-        projects.sort(key=lambda each: -float(str(each.get("last_touch") or 0)))
-        legacy_bytes = sum(int(str(archive["size_bytes"])) for archive in archives)
-        return {
-            "base": home.paths.base,
-            "total_size_bytes": store_bytes + legacy_bytes,
-            "store_size_bytes": store_bytes,
-            "legacy_size_bytes": legacy_bytes,
-            "project_count": len(projects),
-            "service": {"running": self._serving, "pid": os.getpid() if self._serving else None},
-            "projects": projects,
-            "watched": sorted(watched),
-            "legacy_archives": archives,
-            "git": find_git(os.environ.get("PATH")),
-            "problem": problem,
-        }
+        return describe_home(self._home, serving=self._serving)
 
     def _take(self, project: Project, reason: str) -> dict[str, object]:
         started = time.monotonic()
@@ -293,7 +253,7 @@ class Operations:
         if not paths:
             return Selection(Mode.DEFAULT, dry_run=dry_run)
         cwd = _text(arguments, "cwd", default=project.workdir)
-        return Selection(Mode.SELECTED, tuple(_find_selected(project, path, cwd) for path in paths), dry_run)
+        return Selection(Mode.SELECTED, tuple(find_selected(project, path, cwd) for path in paths), dry_run)
 
     def _count_turns(self, project: Project, commits: list[Commit], checkpoint: Commit) -> int:
         """Return how many turns lie between a checkpoint and now, in the session that last changed the project."""
@@ -339,62 +299,10 @@ def parse_payload(text: str) -> Mapping[str, object]:
     return payload
 
 
-def _find_selected(project: Project, given: str, cwd: str) -> bytes:
-    """Return a selected path relative to the project.
-
-    It is meant relative to the project; where it begins with `./` or `../`, relative to the caller's directory.
-
-    Raises:
-        SelectionError: It names nothing inside the project.
-    """
-    if not given or "\0" in given:
-        raise SelectionError("Empty file path." if not given else "A file path can't hold a NUL byte.")
-    if given.startswith("/"):
-        raise SelectionError(f"File path must be relative, got absolute path: {given}")
-    is_from_caller = given in (".", "..") or given.startswith(("./", "../"))
-    start = os.path.realpath(cwd) if is_from_caller else project.workdir
-    path = os.path.normpath(os.path.join(start, given))
-    relative = project.relative(path)
-    if path == project.workdir:
-        return b""
-    if relative is None:
-        raise SelectionError(f"File path escapes the working directory via traversal: {given}")
-    if b".git" in relative.split(b"/"):
-        raise SelectionError(f"{given} is part of a git repository, which is never touched.")
-    return relative
-
-
 def _first_of_session(commits: list[Commit], arguments: Mapping[str, object]) -> Commit:
     """Return the oldest kept checkpoint of a session: the one given, else that of the newest checkpoint."""
     session = arguments.get("session") or commits[0].note.get("session")
     return [commit for commit in commits if commit.note.get("session") == session][-1] if session else commits[-1]
-
-
-def _measure(directory: str) -> int:
-    """Return how much disk the files below a directory take, in bytes."""
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue
-    return total
-
-
-def _list_archives(base: str) -> list[dict[str, object]]:
-    try:
-        names = sorted(name for name in os.listdir(base) if name.startswith("legacy-"))
-    except FileNotFoundError:
-        return []
-    return [
-        {
-            "name": name,
-            "size_bytes": _measure(os.path.join(base, name)),
-            "mtime": os.stat(os.path.join(base, name)).st_mtime,
-        }
-        for name in names
-    ]
 
 
 def _text(arguments: Mapping[str, object], name: str, *, default: str | None = None) -> str:

@@ -140,6 +140,8 @@ def _log_to_file(paths: Paths) -> None:
     os.chmod(paths.log_file, 0o600)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
+    for others in root.handlers:
+        others.setLevel(root.level)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     logging.getLogger("apscheduler").setLevel(logging.WARNING)

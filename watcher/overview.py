@@ -1,0 +1,83 @@
+"""The store at a glance: its size, its projects, how each one is watched, and what is wrong."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from store.errors import CorruptFileError
+from store.files import measure_bytes
+from store.git import find_git
+from store.history import list_history
+from store.project import Project, list_projects
+from store.project_store import open_project_store
+from watcher.view import describe_health
+
+if TYPE_CHECKING:
+    from watcher.home import Home
+
+
+def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
+    """Return everything that `status` shows.
+
+    Args:
+        home: Whose store.
+        serving: Whether this process is the service.
+    """
+    _, problem = home.settings()
+    watched = set(home.watched())
+    store_bytes = measure_bytes(home.layout.store)
+    archives = _list_archives(home.paths.base)
+    projects: list[dict[str, object]] = []
+    for project_hash, record in list_projects(home.layout):
+        if isinstance(record, CorruptFileError):
+            projects.append({"hash": project_hash, "workdir": None, "state": "unknown", "error": record.message})
+            continue
+        project = Project(record.workdir, project_hash)
+        engine = home.find_engine(project_hash)
+        state = engine.watch_state if engine is not None else None
+        projects.append(
+            {
+                "hash": project_hash,
+                "workdir": record.workdir,
+                "commits": len(list_history(open_project_store(home.layout, project))),
+                "created_at": record.created_at,
+                "last_touch": record.last_touch,
+                "state": "live" if os.path.isdir(record.workdir) else "unknown",
+                "watched": record.workdir in watched,
+                "last_failure": describe_health(record, protected=True)["last_failure"],
+                "watching": None
+                if state is None
+                else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
+            }
+        )
+    projects.sort(key=lambda each: -float(str(each.get("last_touch") or 0)))
+    legacy_bytes = sum(int(str(archive["size_bytes"])) for archive in archives)
+    return {
+        "base": home.paths.base,
+        "total_size_bytes": store_bytes + legacy_bytes,
+        "store_size_bytes": store_bytes,
+        "legacy_size_bytes": legacy_bytes,
+        "project_count": len(projects),
+        "service": {"running": serving, "pid": os.getpid() if serving else None},
+        "projects": projects,
+        "watched": sorted(watched),
+        "legacy_archives": archives,
+        "git": find_git(os.environ.get("PATH")),
+        "problem": problem,
+    }
+
+
+def _list_archives(base: str) -> list[dict[str, object]]:
+    try:
+        names = sorted(name for name in os.listdir(base) if name.startswith("legacy-"))
+    except FileNotFoundError:
+        return []
+    return [
+        {
+            "name": name,
+            "size_bytes": measure_bytes(os.path.join(base, name)),
+            "mtime": os.stat(os.path.join(base, name)).st_mtime,
+        }
+        for name in names
+    ]

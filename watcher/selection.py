@@ -1,0 +1,36 @@
+"""Paths as users type them after `/rollback N`, and the paths of the project that they mean."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from store.errors import SelectionError
+
+if TYPE_CHECKING:
+    from store.project import Project
+
+
+def find_selected(project: Project, given: str, cwd: str) -> bytes:
+    """Return a selected path relative to the project.
+
+    It is meant relative to the project; where it begins with `./` or `../`, relative to the caller's directory.
+
+    Raises:
+        SelectionError: It names nothing inside the project.
+    """
+    if not given or "\0" in given:
+        raise SelectionError("Empty file path." if not given else "A file path can't hold a NUL byte.")
+    if given.startswith("/"):
+        raise SelectionError(f"File path must be relative, got absolute path: {given}")
+    is_from_caller = given in (".", "..") or given.startswith(("./", "../"))
+    start = os.path.realpath(cwd) if is_from_caller else project.workdir
+    path = os.path.normpath(os.path.join(start, given))
+    relative = project.relative(path)
+    if path == project.workdir:
+        return b""
+    if relative is None:
+        raise SelectionError(f"File path escapes the working directory via traversal: {given}")
+    if b".git" in relative.split(b"/"):
+        raise SelectionError(f"{given} is part of a git repository, which is never touched.")
+    return relative
