@@ -72,6 +72,7 @@ def refresh(
         work.look_at_directory(directory)
     for path in sorted(paths):
         work.look_at_path(path)
+    work.left_out.update(scope.list_withheld())
     tree = splice(objects, baseline.tree, work.changes)
     count = baseline.file_count
     for difference in compare(objects, baseline.tree, tree):

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from store.errors import DeadlinePassedError
+from store.errors import DeadlinePassedError, StoreError
 from store.index import mode_of
 from store.objects import EMPTY_TREE, MODE_GITLINK, MODE_LINK, Entry, Oid
 
@@ -37,7 +37,6 @@ class Reason(StrEnum):
     NESTED = "nested-repository"
     MOUNT = "other-file-system"
     SECRET = "secret"  # noqa: S105 - the word, not one
-    IGNORED = "ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +191,16 @@ class Scope:
         """Tell whether a file counts, its size and kind apart."""
         return not self.rules.is_ignored(path, is_dir=False) or self.is_pinned(path)
 
+    def list_withheld(self) -> dict[bytes, Reason]:
+        """Return the ignored files that a tool named and that stay out, since they look secret."""
+        return {
+            path: Reason.SECRET
+            for path in self.pinned
+            if is_secret(path)
+            and self.rules.is_ignored(path, is_dir=False)
+            and os.path.lexists(os.path.join(self.root, path))
+        }
+
     def list_older_than_pins(self) -> frozenset[bytes]:
         """Return the ignored paths that stood there, in no checkpoint, before a tool named them."""
         return frozenset(path for path, existed in self.pinned.items() if existed and self.is_pinned(path))
@@ -221,22 +230,16 @@ class Walk:
         """Yield the path and stat data of every file and link below a directory that is itself not ignored.
 
         Raises:
+            StoreError: The project itself can't be read; that never means that it is empty.
             DeadlinePassedError: The walk took too long.
         """
-        device = os.lstat(self.scope.root).st_dev
+        device = _find_device(self.scope.root)
         pending = [directory]
         while pending:
             self.scope.limits.check_deadline()
             current = pending.pop()
             prefix = current + b"/" if current else b""
-            try:
-                with os.scandir(os.path.join(self.scope.root, current)) as found:
-                    entries = list(found)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError:
-                self.left_out[current] = Reason.UNREADABLE
-                continue
+            entries = self._list(current)
             if current and self._is_reference(current, entries, device):
                 continue
             rules = self.scope.rules.enter(current)
@@ -252,6 +255,20 @@ class Walk:
                 except OSError:
                     continue
 
+    def _list(self, directory: bytes) -> list[os.DirEntry[bytes]]:
+        """Return what a directory holds; one that is gone or can't be read holds nothing, unless it is the project."""
+        try:
+            with os.scandir(os.path.join(self.scope.root, directory)) as found:
+                return list(found)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if not directory:
+                raise _unreadable(self.scope.root, error) from error
+        except OSError as error:
+            if not directory:
+                raise _unreadable(self.scope.root, error) from error
+            self.left_out[directory] = Reason.UNREADABLE
+        return []
+
     def _is_reference(self, directory: bytes, entries: list[os.DirEntry[bytes]], device: int) -> bool:
         """Tell whether a directory is recorded or named instead of being walked."""
         full = os.path.join(self.scope.root, directory)
@@ -266,6 +283,17 @@ class Walk:
         self.nested[directory] = Entry(MODE_GITLINK, head)
         self.left_out[directory] = Reason.NESTED
         return True
+
+
+def _find_device(root: bytes) -> int:
+    try:
+        return os.lstat(root).st_dev
+    except OSError as error:
+        raise _unreadable(root, error) from error
+
+
+def _unreadable(root: bytes, error: OSError) -> StoreError:
+    return StoreError(f"{os.fsdecode(root)} can't be read: {error.strerror}.")
 
 
 def read_nested_head(directory: bytes) -> Oid | None:

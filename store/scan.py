@@ -72,6 +72,7 @@ class _Scan:
         for path, entry in walk.nested.items():
             self._note(path, entry, entries_of({path: entry})[path][0])
         self.left_out.update(walk.left_out)
+        self.left_out.update(self._scope.list_withheld())
         for path in self._cache.entries.keys() - self.entries.keys():
             self.changes[path] = None
 

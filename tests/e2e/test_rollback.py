@@ -236,6 +236,7 @@ def test_an_ignored_file_is_never_removed_for_being_unknown_to_an_old_checkpoint
 def test_a_secret_that_a_tool_names_is_not_captured(product: Product) -> None:
     write(product.project / ".env", "TOKEN=1\n")
     product.agent_writes(".env", "TOKEN=2\n", turn="t1")
+    assert product.run("--json", "take").json["skipped"] == [{"path": ".env", "reason": "secret"}]
     assert ".env" not in product.run("--json", "rollback", "diff", "1").json["diff"]
 
 
