@@ -32,13 +32,13 @@ def write_atomically(path: str, content: bytes, *, flush: bool = True) -> None:
     The file is readable by the user alone (0600).
 
     Args:
-        path: Where it goes; its directory exists.
+        path: Where it goes; its directory is made if need be.
         content: All of it.
         flush: Wait for the disk, so that a power cut can't leave the new name without the new content. Without it
             the content is safe from a killed process only.
     """
     directory, name = os.path.split(path)
-    descriptor, aside = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+    descriptor, aside = _open_aside(directory, name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -52,6 +52,14 @@ def write_atomically(path: str, content: bytes, *, flush: bool = True) -> None:
         raise
     if flush:
         flush_directory(directory)
+
+
+def _open_aside(directory: str, name: str) -> tuple[int, str]:
+    try:
+        return tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+    except FileNotFoundError:
+        make_private_directory(directory)
+        return tempfile.mkstemp(prefix=f".{name}.", dir=directory)
 
 
 def flush_directory(path: str) -> None:

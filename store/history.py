@@ -6,7 +6,10 @@ long as its checkpoint. Source: gitformat-shallow, git's Documentation/technical
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 from store.errors import CheckpointNotFoundError, ObjectMissingError, SelectionError
@@ -100,6 +103,15 @@ def trim_history(layout: Layout, commits: Sequence[Commit], keep_count: int) -> 
     kept, dropped = commits[:keep_count], commits[keep_count:]
     if not kept or not dropped:
         return []
+    _forget_commit_graph(layout)
     cut = (read_shallow(layout) - {commit.oid for commit in dropped}) | {kept[-1].oid}
     write_atomically(layout.shallow_file, b"".join(sorted(oid.hex().encode() + b"\n" for oid in cut)), flush=False)
     return list(dropped)
+
+
+def _forget_commit_graph(layout: Layout) -> None:
+    """Remove what git cached of uncut histories: it would contradict the cut."""
+    graph, chain = layout.commit_graphs
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(graph)
+    shutil.rmtree(chain, ignore_errors=True)

@@ -28,6 +28,9 @@ _CONFIG = b"""[core]
 \tgpgSign = false
 [gc]
 \tauto = 0
+\twriteCommitGraph = false
+[core]
+\tcommitGraph = false
 """
 
 _ATTRIBUTES = b"* -text -eol -ident -filter -working-tree-encoding\n"
@@ -52,6 +55,12 @@ class Layout:
     def shallow_file(self) -> str:
         """Return the file that says where histories were trimmed. Source: gitrepository-layout(5)."""
         return os.path.join(self.store, "shallow")
+
+    @property
+    def commit_graphs(self) -> tuple[str, str]:
+        """Return where git caches what it knows of histories. Source: gitformat-commit-graph(5)."""
+        info = os.path.join(self.store, "objects", "info")
+        return os.path.join(info, "commit-graph"), os.path.join(info, "commit-graphs")
 
     @property
     def exclude_file(self) -> str:
@@ -103,18 +112,22 @@ class Layout:
             now: Seconds since the epoch, for the name of the folder of older repositories.
         """
         if self.exists():
+            self._restore_directories()
             return
         make_private_directory(self.base)
         _archive_older_repositories(self.base, now)
-        for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):
-            make_private_directory(os.path.join(self.store, name))
-        for name in ("projects", "ledgers", "indexes", "statistics", "sessions"):
-            make_private_directory(os.path.join(self.store, name))
+        self._restore_directories()
         write_atomically(os.path.join(self.store, "config"), _CONFIG)
         write_atomically(os.path.join(self.store, "description"), b"hermes-checkpoints\n")
         write_atomically(self.exclude_file, excludes)
         write_atomically(os.path.join(self.store, "info", "attributes"), _ATTRIBUTES)
         write_atomically(os.path.join(self.store, "HEAD"), b"ref: refs/heads/main\n")
+
+
+    def _restore_directories(self) -> None:
+        """Make the directories that git needs to see a repository, and that a gc removes when they are empty."""
+        for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):
+            make_private_directory(os.path.join(self.store, name))
 
 
 def tip_ref(project: ProjectHash) -> str:
