@@ -157,12 +157,17 @@ def _open_file(full: bytes) -> int:
 
 
 def _read_whole(descriptor: int, size_bytes: int) -> bytes:
-    """Read to the end; the file's own size as the buffer makes that one call for most files."""
-    chunks = []
-    while chunk := os.read(descriptor, max(size_bytes + 1, 1)):
-        chunks.append(chunk)
-        size_bytes = 1 << 20
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    """Read as much as a file had, and a byte more if it grew; one call for most files.
+
+    A file that grows further is caught by the look at its size afterwards.
+    """
+    content = os.read(descriptor, size_bytes + 1)
+    while 0 < len(content) < size_bytes:
+        more = os.read(descriptor, size_bytes + 1 - len(content))
+        if not more:
+            break
+        content += more
+    return content
 
 
 def _same(before: os.stat_result, after: os.stat_result) -> bool:

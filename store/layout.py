@@ -123,7 +123,6 @@ class Layout:
         write_atomically(os.path.join(self.store, "info", "attributes"), _ATTRIBUTES)
         write_atomically(os.path.join(self.store, "HEAD"), b"ref: refs/heads/main\n")
 
-
     def _restore_directories(self) -> None:
         """Make the directories that git needs to see a repository, and that a gc removes when they are empty."""
         for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):

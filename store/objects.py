@@ -10,13 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 import pygit2
 from pygit2.enums import ConfigLevel, ObjectType
 
 from store.errors import CheckpointNotFoundError, GitFailedError, ObjectMissingError
+from store.pack import BLOB, TREE, PackWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Oid = NewType("Oid", bytes)
 """A git object's id, 20 raw bytes."""
@@ -109,7 +114,22 @@ class ObjectStore:
                 f"The store {path} can't be opened: {error}.", hint="Run: hermes-checkpoints status"
             ) from error
         self._odb = self._repository.odb
+        self._path = path
         self._trees: dict[Oid, Tree] = {}
+        self._pack: PackWriter | None = None
+
+    @contextmanager
+    def in_one_pack(self) -> Iterator[None]:
+        """Write every blob and tree of a `with` block into one pack, which costs less than a file for each.
+
+        Several threads may write blobs at once. Nothing is in the store before the block ends, nor when it fails.
+        """
+        with PackWriter(self._path) as pack:
+            self._pack = pack
+            try:
+                yield
+            finally:
+                self._pack = None
 
     def has(self, oid: Oid) -> bool:
         """Tell whether an object is there."""
@@ -121,6 +141,8 @@ class ObjectStore:
 
     def write_blob(self, content: bytes) -> Oid:
         """Store content and return its id; content that is there already is not written again."""
+        if self._pack is not None:
+            return Oid(self._pack.add(BLOB, content))
         return Oid(self._write(ObjectType.BLOB, content))
 
     def blob_size(self, oid: Oid) -> int:
@@ -141,7 +163,8 @@ class ObjectStore:
 
     def write_tree(self, tree: Tree) -> Oid:
         """Store a tree and return its id; the tree is not to be changed any more."""
-        oid = Oid(self._write(ObjectType.TREE, format_tree(tree)))
+        raw = format_tree(tree)
+        oid = Oid(self._pack.add(TREE, raw) if self._pack is not None else self._write(ObjectType.TREE, raw))
         self._trees[oid] = tree
         return oid
 
