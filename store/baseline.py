@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from store.capture import LeftOut, Reason, Walk, capture_path, read_nested_head
+from store.capture import LeftOut, Reason, Walk, capture_path, find_device, read_nested_head
 from store.errors import TooManyFilesError
 from store.tree import Changes, compare, flatten, look_up, splice
 
@@ -48,6 +48,7 @@ class _Place(Enum):
     GONE = auto()
     IGNORED = auto()
     NESTED = auto()
+    MOUNT = auto()
 
 
 def refresh(
@@ -101,6 +102,7 @@ class _Refresh:
         self._baseline = baseline
         self._places: dict[bytes, _Place] = {b"": _Place.OPEN}
         self._walked: set[bytes] = set()
+        self._device = find_device(scope.root)
 
     def look_at_path(self, path: bytes) -> None:
         """Find out what one path holds now."""
@@ -116,7 +118,7 @@ class _Refresh:
                 )
             case _Place.GONE:
                 self.changes[path] = None
-            case _Place.IGNORED if not self._scope.is_pinned(path):
+            case _Place.IGNORED | _Place.MOUNT if not self._scope.is_pinned(path):
                 self.changes[path] = None
             case _:
                 self._look_at_file(path)
@@ -178,10 +180,14 @@ class _Refresh:
     def _look_at_place(self, directory: bytes) -> _Place:
         full = os.path.join(self._scope.root, directory)
         try:
-            if not stat.S_ISDIR(os.lstat(full).st_mode):
-                return _Place.GONE
+            status = os.lstat(full)
         except OSError:
             return _Place.GONE
+        if not stat.S_ISDIR(status.st_mode):
+            return _Place.GONE
+        if status.st_dev != self._device:
+            self.left_out[directory] = Reason.MOUNT
+            return _Place.MOUNT
         if self._scope.rules.is_ignored(directory, is_dir=True):
             return _Place.IGNORED
         if not self._scope.limits.capture_nested and read_nested_head(full) is not None:

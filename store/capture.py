@@ -7,6 +7,7 @@ ignored belongs to `store.ignore`.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from store.ignore import IgnoreRules
     from store.objects import ObjectStore
+    from store.patterns import Patterns
 
 
 class Reason(StrEnum):
@@ -185,12 +187,19 @@ class Scope:
 
     root: bytes
     """The workdir."""
+    patterns: Patterns
+    """Where it is said which names are ignored."""
     rules: IgnoreRules
-    """Which names are ignored."""
+    """The same, compiled."""
     limits: Limits
     """How much is captured."""
     pinned: Mapping[bytes, bool] = field(default_factory=lambda: MappingProxyType({}))
     """Paths that a tool named: captured even if ignored, unless they look secret; each with whether it existed."""
+
+    def digest(self) -> str:
+        """Return hex digits that change when something else counts, the project's own `.gitignore` files apart."""
+        terms = f"{self.patterns.digest()} {self.limits.max_file_bytes} {self.limits.capture_nested}"
+        return hashlib.sha256(terms.encode()).hexdigest()
 
     def is_captured(self, path: bytes) -> bool:
         """Tell whether a file counts, its size and kind apart."""
@@ -238,7 +247,7 @@ class Walk:
             StoreError: The project itself can't be read; that never means that it is empty.
             DeadlinePassedError: The walk took too long.
         """
-        device = _find_device(self.scope.root)
+        device = find_device(self.scope.root)
         pending = [directory]
         while pending:
             self.scope.limits.check_deadline()
@@ -290,7 +299,12 @@ class Walk:
         return True
 
 
-def _find_device(root: bytes) -> int:
+def find_device(root: bytes) -> int:
+    """Return the number of the file system that a project is on.
+
+    Raises:
+        StoreError: The project can't be read.
+    """
     try:
         return os.lstat(root).st_dev
     except OSError as error:

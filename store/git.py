@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,14 @@ _SEALED_OPTIONS = (
     "-c", "gc.auto=0",
     "-c", "maintenance.auto=false",
     "-c", "safe.directory=*",
+    "-c", "core.ignoreStat=false",
+    "-c", "core.trustctime=true",
+    "-c", "core.checkStat=default",
+    "-c", "core.fileMode=true",
+    "-c", "core.symlinks=true",
+    "-c", "core.ignoreCase=false",
+    "-c", "core.precomposeUnicode=false",
+    "-c", "core.untrackedCache=false",
     "-c", "protocol.allow=never",
 )  # fmt: skip
 
@@ -39,13 +48,31 @@ def find_git(search_path: str | None = None) -> str | None:
     return shutil.which("git", path=search_path)
 
 
-def run_git(store: str, arguments: Sequence[str | bytes], *, stdin: bytes = b"", timeout_s: float = 60) -> bytes:
+@dataclass(frozen=True, slots=True)
+class WorkTree:
+    """Say which files a git command looks at, and by which index."""
+
+    root: bytes
+    """The project."""
+    index_file: str
+    """An index of the store's own; never the project's."""
+
+
+def run_git(
+    store: str,
+    arguments: Sequence[str | bytes],
+    *,
+    stdin: bytes = b"",
+    work_tree: WorkTree | None = None,
+    timeout_s: float = 60,
+) -> bytes:
     """Run one git command on the bare store and return what it printed.
 
     Args:
         store: The bare repository.
         arguments: The command and its arguments; the caller puts `--` before anything that comes from outside.
         stdin: What the command reads.
+        work_tree: The files that the command looks at, if it looks at any.
         timeout_s: After this the command is killed.
 
     Raises:
@@ -54,14 +81,19 @@ def run_git(store: str, arguments: Sequence[str | bytes], *, stdin: bytes = b"",
     program = find_git(os.environ.get("PATH"))
     if program is None:
         raise GitFailedError("The git program was not found on PATH.", hint="Install git.")
-    command = [program, *_SEALED_OPTIONS, f"--git-dir={store}", *arguments]
+    environment = {os.fsencode(name): os.fsencode(value) for name, value in _sealed_environment(program).items()}
+    options: list[str] = []
+    if work_tree is not None:
+        environment |= {b"GIT_WORK_TREE": work_tree.root, b"GIT_INDEX_FILE": os.fsencode(work_tree.index_file)}
+        options = ["-c", "core.bare=false"]
+    command = [program, *_SEALED_OPTIONS, *options, f"--git-dir={store}", *arguments]
     try:
         done = subprocess.run(
             command,
             input=stdin,
             capture_output=True,
             timeout=timeout_s,
-            env=_sealed_environment(program),
+            env=environment,
             cwd=store,
             check=False,
         )

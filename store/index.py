@@ -1,13 +1,15 @@
 """The stat cache: a git index that says which content a file had when it was last read.
 
 Owns the file `indexes/<hash>`, in git's own format (version 2, with the root of the `TREE` extension), so that git and
-the agent's own manager can read it. A file whose stat data is as recorded need not be read again.
+the agent's own manager can read it. A file whose stat data is as recorded need not be read again. What git has no
+place for stands in an extension of our own, `HCKP`, which git passes over.
 Source: gitformat-index(5); racy entries: git's Documentation/technical/racy-git.txt.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 import struct
@@ -24,6 +26,9 @@ _PACK = struct.Struct(">10I")
 _SIGNATURE_BYTES = _PACK.size
 _FIXED_BYTES = 62
 """Stat data, id and flags that stand before each name."""
+_HEADER_BYTES = 12
+_END_MARK_BYTES = 32
+"""git's `EOIE` extension, which says where the entries end."""
 _SIZE_AT = slice(36, 40)
 _MODE_AT = slice(24, 28)
 _MODES = {0o100644: MODE_FILE, 0o100755: MODE_EXECUTABLE, 0o120000: MODE_LINK, 0o160000: MODE_GITLINK}
@@ -37,6 +42,20 @@ Signature = bytes
 """The stat data of one file as it stands in an index entry, 40 bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Hold what an index says as a whole."""
+
+    tree: Oid
+    """The tree that the entries make up."""
+    file_count: int
+    """How many entries there are."""
+    digest: str = ""
+    """What decided which files count; empty in an index of another program."""
+    left_out: Mapping[bytes, str] = field(default_factory=dict)
+    """What was not captured, and why."""
+
+
 @dataclass(slots=True)
 class StatCache:
     """Hold what each file of a project had when it was last read."""
@@ -45,6 +64,10 @@ class StatCache:
     """The tree that the entries make up."""
     entries: dict[bytes, tuple[Signature, Oid]] = field(default_factory=dict)
     """By path: the stat data and the content that went with it."""
+    digest: str = ""
+    """What decided which files count."""
+    left_out: Mapping[bytes, str] = field(default_factory=dict)
+    """What was not captured, and why."""
 
     def entry(self, path: bytes) -> Entry | None:
         """Return what the tree has at a path."""
@@ -88,31 +111,49 @@ def smudge(signature: Signature) -> Signature:
     return signature[: _SIZE_AT.start] + b"\0\0\0\0"
 
 
+def load_summary(path: str) -> Summary | None:
+    """Return what an index says as a whole, at a cost that does not grow with the number of its entries but for I/O.
+
+    Returns:
+        Nothing when there is none, or none that can be used.
+    """
+    raw = _read_valid(path)
+    if raw is None:
+        return None
+    end = len(raw) - 20
+    mark = end - _END_MARK_BYTES
+    if mark < _HEADER_BYTES or raw[mark : mark + 4] != b"EOIE":
+        return None
+    extensions = _read_extensions(raw, int.from_bytes(raw[mark + 8 : mark + 12], "big"))
+    tree = _find_root_tree(extensions)
+    digest, left_out = _parse_note(extensions.get(b"HCKP", b""))
+    return None if tree is None else Summary(tree, int.from_bytes(raw[8:12], "big"), digest, left_out)
+
+
 def load_index(path: str) -> StatCache | None:
     """Return the stat cache in a file; nothing when there is none, or none that can be used.
 
     A cache is only ever a shortcut, so one that is damaged, or of a kind we don't know, is as good as none.
     """
-    raw = read_file(path)
-    if raw is None or len(raw) < 32 or hashlib.sha1(raw[:-20], usedforsecurity=False).digest() != raw[-20:]:
-        return None
-    signature, version, count = struct.unpack_from(">4sII", raw)
-    if signature != b"DIRC" or version != 2:
+    raw = _read_valid(path)
+    if raw is None:
         return None
     entries: dict[bytes, tuple[Signature, Oid]] = {}
-    position = 12
+    position = _HEADER_BYTES
     try:
-        for _ in range(count):
+        for _ in range(int.from_bytes(raw[8:12], "big")):
             end = raw.index(b"\0", position + _FIXED_BYTES)
             header = raw[position : position + _FIXED_BYTES]
             if int.from_bytes(header[_MODE_AT], "big") not in _MODES or header[60] & 0x30:
                 return None
             entries[raw[position + _FIXED_BYTES : end]] = (header[:_SIGNATURE_BYTES], Oid(header[40:60]))
             position += (end - position + 8) & ~7
-        tree = _find_root_tree(raw, position)
-    except (ValueError, struct.error):
+    except ValueError:
         return None
-    return None if tree is None else StatCache(tree, entries)
+    extensions = _read_extensions(raw, position)
+    tree = _find_root_tree(extensions)
+    digest, left_out = _parse_note(extensions.get(b"HCKP", b""))
+    return None if tree is None else StatCache(tree, entries, digest, left_out)
 
 
 def save_index(path: str, cache: StatCache) -> None:
@@ -121,27 +162,55 @@ def save_index(path: str, cache: StatCache) -> None:
     for name, (signature, oid) in sorted(cache.entries.items()):
         length = _FIXED_BYTES + len(name)
         chunks.append(signature + oid + min(len(name), 0xFFF).to_bytes(2, "big") + name + bytes(8 - length % 8))
-    chunks.append(_format_root_tree(cache))
-    body = b"".join(chunks)
+    entries = b"".join(chunks)
+    tree = _format_extension(b"TREE", b"\0%d 0\n" % len(cache.entries) + cache.tree)
+    note = _format_extension(b"HCKP", _format_note(cache))
+    headers = hashlib.sha1(tree[:8] + note[:8], usedforsecurity=False).digest()
+    mark = _format_extension(b"EOIE", len(entries).to_bytes(4, "big") + headers)
+    body = entries + tree + note + mark
     write_atomically(path, body + hashlib.sha1(body, usedforsecurity=False).digest(), flush=False)
 
 
-def _format_root_tree(cache: StatCache) -> bytes:
-    content = b"\0%d 0\n" % len(cache.entries) + cache.tree
-    return b"TREE" + len(content).to_bytes(4, "big") + content
+def _read_valid(path: str) -> bytes | None:
+    """Return the raw index in a file, if it is whole and of the version that we know."""
+    raw = read_file(path)
+    if raw is None or len(raw) < _HEADER_BYTES + 20 or raw[:8] != b"DIRC\0\0\0\x02":
+        return None
+    return raw if hashlib.sha1(raw[:-20], usedforsecurity=False).digest() == raw[-20:] else None
 
 
-def _find_root_tree(raw: bytes, position: int) -> Oid | None:
-    """Return the root's id in the `TREE` extension; nothing when git marked it invalid or there is none."""
-    end = len(raw) - 20
+def _format_extension(name: bytes, content: bytes) -> bytes:
+    return name + len(content).to_bytes(4, "big") + content
+
+
+def _read_extensions(raw: bytes, position: int) -> dict[bytes, bytes]:
+    """Return the extensions behind the entries, by name."""
+    found, end = {}, len(raw) - 20
     while position + 8 <= end:
         name, size = struct.unpack_from(">4sI", raw, position)
-        content = raw[position + 8 : position + 8 + size]
-        if name == b"TREE":
-            counts, _, rest = content[1:].partition(b"\n")
-            return Oid(rest[:20]) if not counts.startswith(b"-") and len(rest) >= 20 else None
+        found[name] = raw[position + 8 : position + 8 + size]
         position += 8 + size
-    return None
+    return found
+
+
+def _find_root_tree(extensions: Mapping[bytes, bytes]) -> Oid | None:
+    """Return the root's id in the `TREE` extension; nothing when git marked it invalid or there is none."""
+    counts, _, rest = extensions.get(b"TREE", b"")[1:].partition(b"\n")
+    return Oid(rest[:20]) if len(rest) >= 20 and not counts.startswith(b"-") else None
+
+
+def _format_note(cache: StatCache) -> bytes:
+    left_out = {os.fsdecode(path): reason for path, reason in cache.left_out.items()}
+    return json.dumps({"v": 1, "digest": cache.digest, "left_out": left_out}).encode()
+
+
+def _parse_note(content: bytes) -> tuple[str, dict[bytes, str]]:
+    try:
+        raw = json.loads(content or b"{}")
+    except ValueError:
+        return "", {}
+    left_out = raw.get("left_out", {})
+    return str(raw.get("digest", "")), {os.fsencode(path): str(reason) for path, reason in left_out.items()}
 
 
 def entries_of(tree: Mapping[bytes, Entry]) -> dict[bytes, tuple[Signature, Oid]]:

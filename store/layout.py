@@ -120,13 +120,15 @@ class Layout:
         write_atomically(os.path.join(self.store, "config"), _CONFIG)
         write_atomically(os.path.join(self.store, "description"), b"hermes-checkpoints\n")
         write_atomically(self.exclude_file, excludes)
-        write_atomically(os.path.join(self.store, "info", "attributes"), _ATTRIBUTES)
         write_atomically(os.path.join(self.store, "HEAD"), b"ref: refs/heads/main\n")
 
     def _restore_directories(self) -> None:
-        """Make the directories that git needs to see a repository, and that a gc removes when they are empty."""
+        """Make what git needs to see a repository and to leave bytes alone; a gc removes directories that are empty."""
         for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):
             make_private_directory(os.path.join(self.store, name))
+        attributes = os.path.join(self.store, "info", "attributes")
+        if not os.path.exists(attributes):
+            write_atomically(attributes, _ATTRIBUTES)
 
 
 def tip_ref(project: ProjectHash) -> str:

@@ -1,7 +1,8 @@
-"""The slow road: walk the whole project, and read only the files whose stat data changed.
+"""The slow road: find out about the whole project, and read only the files whose stat data changed.
 
 Owns the scan and its use of the stat cache. It is taken where nobody could watch: without a service, after lost
-events, on file systems without events.
+events, on file systems without events. git compares the stat data, quicker than Python can; where the cache can't be
+used, or other files count than when it was made, every directory is walked instead.
 """
 
 from __future__ import annotations
@@ -12,18 +13,30 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from store.baseline import Baseline, too_many_files
+from store.baseline import Baseline, refresh, too_many_files
 from store.capture import LeftOut, Reason, Walk, capture_path
-from store.errors import DeadlinePassedError
-from store.index import StatCache, entries_of, is_racy, load_index, mode_of, save_index, sign, smudge
+from store.errors import DeadlinePassedError, GitFailedError, ObjectMissingError
+from store.git import WorkTree, run_git
+from store.index import (
+    StatCache,
+    entries_of,
+    is_racy,
+    load_index,
+    load_summary,
+    mode_of,
+    save_index,
+    sign,
+    smudge,
+)
 from store.layout import baseline_ref
 from store.objects import EMPTY_TREE
-from store.tree import Changes, splice
+from store.tree import Changes, compare, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from store.capture import Scope
+    from store.index import Summary
     from store.objects import Entry, ObjectStore, Oid
     from store.project_store import ProjectStore
 
@@ -31,6 +44,9 @@ _PACKED_FILES = 200
 """From so many files on, one pack costs less than a file for each object."""
 _FILES_AT_ONCE = 64
 """How many files are read between two looks at the clock."""
+_GIT_TIMEOUT_S = 600.0
+_REMEMBERED_AT = 64
+"""So many changed files are read again rather than have the whole cache written anew."""
 
 
 def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], None] | None = None) -> Baseline:
@@ -49,6 +65,73 @@ def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], No
         TooManyFilesError: There are more files than the settings allow.
         DeadlinePassedError: The time is over.
     """
+    summary = load_summary(store.layout.index_file(store.project.hash))
+    if summary is not None and summary.digest == scope.digest() and store.objects.has(summary.tree):
+        try:
+            found = _scan_by_git(store, scope, summary)
+        except (GitFailedError, ObjectMissingError):
+            found = None
+        if found is not None:
+            return found
+    return _scan_by_walk(store, scope, on_progress or _ignore_progress)
+
+
+def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary) -> Baseline | None:
+    """Let git compare the stat data, and look only at what it names.
+
+    Returns:
+        Nothing when a `.gitignore` file changed, or so much that a walk is quicker.
+    """
+    started_ns = time.time_ns()
+    index_file = store.layout.index_file(store.project.hash)
+    arguments = [b"ls-files", b"-z", b"--modified", b"--deleted", b"--others", *scope.patterns.git_arguments()]
+    timeout_s = max(1.0, min(_GIT_TIMEOUT_S, scope.limits.deadline - time.monotonic()))
+    listed = run_git(store.layout.store, arguments, work_tree=WorkTree(scope.root, index_file), timeout_s=timeout_s)
+    named = set(listed.split(b"\0")) - {b""}
+    if len(named) >= _PACKED_FILES or any(path.endswith(b".gitignore") for path in named):
+        return None
+    baseline = Baseline(
+        summary.tree,
+        summary.file_count,
+        MappingProxyType({path: Reason(reason) for path, reason in summary.left_out.items()}),
+    )
+    trees = {path.rstrip(b"/") for path in named if path.endswith(b"/")}
+    paths = {path for path in named if not path.endswith(b"/")} | summary.left_out.keys() | scope.pinned.keys()
+    fresh = refresh(store.objects, scope, baseline, paths, trees)
+    if len(named) >= _REMEMBERED_AT or fresh.left_out != baseline.left_out:
+        _remember(store, scope, fresh, started_ns)
+    return fresh
+
+
+def _remember(store: ProjectStore, scope: Scope, fresh: Baseline, started_ns: int) -> None:
+    """Bring the stat cache up to a newer state of the project."""
+    index_file = store.layout.index_file(store.project.hash)
+    cache = load_index(index_file)
+    if cache is None:
+        return
+    for difference in compare(store.objects, cache.tree, fresh.tree):
+        status = _look_at(os.path.join(scope.root, difference.path))
+        if difference.new is None:
+            cache.entries.pop(difference.path, None)
+        elif difference.new.is_gitlink or status is None or mode_of(status) != difference.new.mode:
+            cache.entries |= entries_of({difference.path: difference.new})
+        else:
+            signature = sign(status, difference.new.mode)
+            racy = is_racy(status, started_ns)
+            cache.entries[difference.path] = (smudge(signature) if racy else signature, difference.new.oid)
+    _keep_alive(store, fresh.tree)
+    save_index(index_file, StatCache(fresh.tree, cache.entries, scope.digest(), fresh.left_out))
+
+
+def _look_at(path: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], None]) -> Baseline:
+    """Look at every directory and file in this process."""
     objects, index_file = store.objects, store.layout.index_file(store.project.hash)
     cache = load_index(index_file)
     if cache is None or not objects.has(cache.tree):
@@ -58,15 +141,16 @@ def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], No
     interruption: BaseException | None = None
     with objects.in_one_pack() if work.unread_count >= _PACKED_FILES else nullcontext():
         try:
-            work.read(on_progress or _ignore_progress)
+            work.read(on_progress)
         except (DeadlinePassedError, KeyboardInterrupt) as error:
             interruption = error
         tree = splice(objects, cache.tree, work.changes)
         if tree == EMPTY_TREE:
             objects.write_tree({})
-    if work.is_new or tree != cache.tree:
+    digest = "" if interruption is not None else scope.digest()
+    if work.is_new or tree != cache.tree or digest != cache.digest or work.left_out != cache.left_out:
         _keep_alive(store, tree)
-        save_index(index_file, StatCache(tree, work.entries))
+        save_index(index_file, StatCache(tree, work.entries, digest, work.left_out))
     if interruption is not None:
         raise interruption
     return Baseline(tree, len(work.entries), MappingProxyType(work.left_out), scope.list_older_than_pins())

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from config.settings import NestedRepos
 from store.baseline import refresh
 from store.capture import Limits, Scope
 from store.errors import ObjectMissingError, TooManyFilesError
-from store.files import read_file
-from store.ignore import IgnoreRules, parse_rules
 from store.index import is_racy
+from store.patterns import Patterns
 from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from store.baseline import Baseline
+    from store.ignore import IgnoreRules
     from store.project import Project
     from store.project_store import ProjectStore
     from watcher.follower import WatchState
@@ -37,17 +36,6 @@ _REFUSE_AGAIN_S = 30.0
 """A project that was too large a moment ago is not walked again for each tool call."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """Hold what decides which files count, apart from the files; when it changes, everything is looked at."""
-
-    excludes: tuple[int, int] | None
-    exclude: tuple[str, ...]
-    include: tuple[str, ...]
-    max_file_bytes: int | None
-    nested: NestedRepos
-
-
 class Engine:
     """Know the state of one project's files. Its methods are called with the store's lock held."""
 
@@ -57,7 +45,9 @@ class Engine:
         self._dirty = DirtySet("not looked at yet")
         self._watch: ProjectWatch | None = None
         self._baseline: Baseline | None = None
-        self._terms: _Terms | None = None
+        self._terms: object = None
+        """What decides which files count, apart from the files; when it changes, everything is looked at."""
+        self._patterns = Patterns("")
         self._rules: IgnoreRules | None = None
         self._pins: dict[bytes, tuple[int, ...] | None] = {}
         self._refused: tuple[float, TooManyFilesError] | None = None
@@ -113,7 +103,7 @@ class Engine:
     def is_ignored(self, store: ProjectStore, settings: Settings, path: bytes) -> bool:
         """Tell whether a file is ignored, by the rules of the last look or else of now."""
         self._follow_terms(store, settings)
-        rules = self._rules or self._read_rules(store)
+        rules = self._rules or self._patterns.compile(self.project.root)
         return rules.is_ignored(path, is_dir=False)
 
     def distrust(self, reason: str) -> None:
@@ -132,8 +122,8 @@ class Engine:
         if dirty.is_empty and not unwatched:
             return self._baseline
         if dirty.trees or self._rules is None:
-            self._rules = self._read_rules(store)
-        scope = Scope(self.project.root, self._rules, limits, pinned)
+            self._rules = self._patterns.compile(self.project.root)
+        scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
         try:
             return refresh(store.objects, scope, self._baseline, dirty.paths | unwatched, dirty.trees)
         except ObjectMissingError:
@@ -165,7 +155,7 @@ class Engine:
     def _look_everywhere(self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool]) -> Baseline:
         """Scan, and watch from before the scan on what counts by the rules of this moment."""
         had_rules = self._rules is not None
-        self._rules = self._read_rules(store)
+        self._rules = self._patterns.compile(self.project.root)
         if self._follow_events and self._watch is None:
             from watcher.observer import ProjectWatch  # noqa: PLC0415 - watchdog is slow to import, and only the service watches
 
@@ -173,7 +163,7 @@ class Engine:
             self._watch.start()
         elif self._watch is not None and not had_rules:
             self._watch.refresh("the rules of what counts changed")
-        return scan(store, Scope(self.project.root, self._rules, limits, pinned))
+        return scan(store, Scope(self.project.root, self._patterns, self._rules, limits, pinned))
 
     def _refuse_again(self, limits: Limits) -> None:
         if self._refused is None:
@@ -184,27 +174,17 @@ class Engine:
         self._refused = None
 
     def _follow_terms(self, store: ProjectStore, settings: Settings) -> None:
-        terms = _Terms(
-            _sign(store.layout.exclude_file),
-            tuple(settings.exclude),
-            tuple(settings.include),
-            settings.max_file_size_bytes,
-            settings.nested_repos,
+        patterns = Patterns(
+            store.layout.exclude_file,
+            tuple(os.fsencode(pattern) for pattern in settings.exclude),
+            tuple(os.fsencode(pattern) for pattern in settings.include),
         )
+        terms = (patterns, settings.max_file_size_bytes, settings.nested_repos, _sign(store.layout.exclude_file))
         if terms != self._terms:
             self._terms = terms
+            self._patterns = patterns
             self._rules = None
             self._dirty.need_scan("the rules of what counts changed")
-
-    def _read_rules(self, store: ProjectStore) -> IgnoreRules:
-        """Return the rules of this moment."""
-        terms = self._terms
-        return IgnoreRules(
-            self.project.root,
-            parse_rules(read_file(store.layout.exclude_file) or b"", b""),
-            exclude=[os.fsencode(pattern) for pattern in terms.exclude] if terms else [],
-            include=[os.fsencode(pattern) for pattern in terms.include] if terms else [],
-        )
 
     def _is_excluded(self, directory: bytes) -> bool:
         """Tell the watch which directories need no watching."""

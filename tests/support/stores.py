@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,9 @@ from config.settings import default_excludes
 from store.baseline import Baseline
 from store.capture import Limits, Scope
 from store.checkpoint import Kind, Label, Taken, take_checkpoint
-from store.ignore import IgnoreRules, parse_rules
 from store.layout import Layout
 from store.objects import ObjectStore
+from store.patterns import Patterns
 from store.project import Project
 from store.project_store import ProjectStore, open_project_store
 from store.scan import scan
@@ -39,8 +40,11 @@ def open_store(directory: Path, project: Path) -> ProjectStore:
 
 def make_scope(root: Path, *, limits: Limits | None = None, pinned: dict[bytes, bool] | None = None) -> Scope:
     """Return what counts in a project by the default rules."""
-    rules = IgnoreRules(str(root).encode(), parse_rules(default_excludes(), b""))
-    return Scope(str(root).encode(), rules, limits or Limits(), pinned or {})
+    excludes = root.parent / f".{root.name}-excludes"
+    excludes.write_bytes(default_excludes())
+    patterns = Patterns(str(excludes))
+    raw = os.fsencode(root)
+    return Scope(raw, patterns, patterns.compile(raw), limits or Limits(), pinned or {})
 
 
 def look(store: ProjectStore, scope: Scope | None = None) -> Baseline:
