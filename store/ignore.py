@@ -229,7 +229,12 @@ class IgnoreRules:
     """
 
     def __init__(
-        self, workdir: bytes, defaults: Rules, exclude: Sequence[bytes] = (), include: Sequence[bytes] = ()
+        self,
+        workdir: bytes,
+        defaults: Rules,
+        exclude: Sequence[bytes] = (),
+        include: Sequence[bytes] = (),
+        never: Sequence[bytes] = (),
     ) -> None:
         """Prepare the rules; nothing is read yet.
 
@@ -238,6 +243,7 @@ class IgnoreRules:
             defaults: The weakest rules, anchored at the workdir.
             exclude: More patterns, in the form of `.gitignore` lines.
             include: Patterns of what is not ignored.
+            never: Patterns of what is ignored whatever the others say.
         """
         self.unreadable: set[bytes] = set()
         """Paths of the `.gitignore` files that do not count since they can't be read or are too large."""
@@ -247,6 +253,7 @@ class IgnoreRules:
         self._defaults = defaults
         lines = [line for text in exclude for line in text.split(b"\n")]
         lines += [b"!" + line for text in include for line in text.split(b"\n") if line]
+        lines += never
         self._settings = parse_rules(b"\n".join(lines), b"")
         self._shared: dict[tuple[_Layer, ...], DirectoryRules] = {}
         self._entered: dict[bytes, DirectoryRules] = {}

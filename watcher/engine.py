@@ -15,7 +15,7 @@ from store.baseline import refresh
 from store.capture import Limits, Scope
 from store.errors import ObjectMissingError, TooManyFilesError
 from store.index import is_racy
-from store.patterns import Patterns
+from store.patterns import Patterns, pattern_of
 from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
 
@@ -178,6 +178,7 @@ class Engine:
             store.layout.exclude_file,
             tuple(os.fsencode(pattern) for pattern in settings.exclude),
             tuple(os.fsencode(pattern) for pattern in settings.include),
+            tuple(pattern_of(base) for base in [self.project.relative(store.layout.base)] if base),
         )
         terms = (patterns, settings.max_file_size_bytes, settings.nested_repos, _sign(store.layout.exclude_file))
         if terms != self._terms:

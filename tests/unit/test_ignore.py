@@ -10,6 +10,7 @@ import pytest
 
 from store import ignore
 from store.ignore import IgnoreRules, Rules, parse_rules
+from store.patterns import pattern_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -286,3 +287,10 @@ def test_many_names_are_answered_in_little_time_and_memory(tmp_path: Path, monke
     assert inside.ignores(b".env.production", False)
     assert inside.ignores(b"node_modules", True)
     assert not inside.ignores(b"node_modules", False)
+
+
+def test_what_is_never_captured_is_ignored_whatever_is_included(tmp_path: Path) -> None:
+    rules = IgnoreRules(os.fsencode(tmp_path), parse_rules(b"", b""), include=(b"*",), never=(pattern_of(b"a *[x]/b"),))
+    assert rules.is_ignored(b"a *[x]/b/c", is_dir=False)
+    assert not rules.is_ignored(b"a y[x]/b/c", is_dir=False)
+    assert not rules.is_ignored(b"a *x/b/c", is_dir=False)
