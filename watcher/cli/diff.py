@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from watcher.cli.root import Terminal
+from watcher.cli.terminal import Terminal
 from watcher.rollback import render_diff
 
 

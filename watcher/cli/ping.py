@@ -6,7 +6,7 @@ import time
 
 import click
 
-from watcher.cli.root import Terminal
+from watcher.cli.terminal import Terminal
 from watcher.client import Client
 from watcher.errors import ServiceUnreachable
 

@@ -7,7 +7,7 @@ import sys
 import click
 
 from config.errors import UsageError
-from watcher.cli.root import PARTLY_DONE, Terminal
+from watcher.cli.terminal import PARTLY_DONE, Terminal
 from watcher.rollback import (
     DiffRequest,
     ListRequest,

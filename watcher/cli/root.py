@@ -1,4 +1,4 @@
-"""The command line's root: global options, errors to exit codes, and how a command reaches the operations.
+"""The command line's root: global options, and errors to exit codes.
 
 Owns what all commands share. Each command is a file of its own beside this one.
 """
@@ -9,67 +9,18 @@ import json
 import logging
 import os
 import sys
-from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import click
 
 from config.errors import CheckpointError, UsageError
-from config.paths import resolve_paths
-from watcher.client import Client
-from watcher.errors import ServiceUnreachable
+from watcher.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from config.paths import Paths
 
 _INTERRUPTED = 130
-PARTLY_DONE = 3
-_ASK_TIMEOUT_S = 700.0
-"""The first checkpoint of a large project takes a while."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terminal:
-    """Hold the global options, and talk to the user and to the service."""
-
-    home: str | None
-    profile: str | None
-    directory: str
-    """Where the command acts, absolute."""
-    as_json: bool
-    use_service: bool
-
-    @property
-    def paths(self) -> Paths:
-        """Return where everything of the home is."""
-        return resolve_paths(home=self.home, profile=self.profile, environ=os.environ)
-
-    def ask(self, method: str, **arguments: object) -> dict[str, object]:
-        """Have an operation done: by the service when it answers, else in this process.
-
-        Raises:
-            CheckpointError: It could not be done.
-        """
-        paths = self.paths
-        if self.use_service:
-            try:
-                with Client(paths.socket, timeout_s=_ASK_TIMEOUT_S) as client:
-                    answer = client.call(method, **arguments)
-            except ServiceUnreachable:
-                pass
-            else:
-                return answer if isinstance(answer, dict) else {}
-        from watcher.direct import open_directly  # noqa: PLC0415 - slow to import, not needed with the service
-
-        with open_directly(paths) as operations:
-            return operations.dispatch(method, arguments)
-
-    def show(self, answer: dict[str, object], render: Callable[[], str]) -> None:
-        """Print an answer, as JSON or as text."""
-        click.echo(json.dumps(answer) if self.as_json else render())
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,7 +30,7 @@ class Terminal:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--no-service", is_flag=True, help="Do the work in this process, even when the service runs.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens, on standard error.")
-@click.version_option(version("hermes-checkpoints"), prog_name="hermes-checkpoints")
+@click.version_option(package_name="hermes-checkpoints", prog_name="hermes-checkpoints")
 @click.pass_context
 def root(  # noqa: PLR0913 - click passes each option by its name
     context: click.Context,

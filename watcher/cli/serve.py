@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from watcher.cli.root import Terminal
+from watcher.cli.terminal import Terminal
 
 
 @click.command("serve")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from watcher.cli.root import Terminal
 from watcher.cli.take import render_taken
+from watcher.cli.terminal import Terminal
 from watcher.rollback import printable
 
 
