@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.bench.git_steps import run_git
 from tests.bench.trees import make_tree
 from tests.support.steps import Product, serving
 from watcher.client import Client
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_GIT_ENVIRONMENT = {
-    "PATH": os.environ.get("PATH", os.defpath),
-    "HOME": "/nonexistent",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_AUTHOR_NAME": "A",
-    "GIT_AUTHOR_EMAIL": "a@example.org",
-    "GIT_COMMITTER_NAME": "A",
-    "GIT_COMMITTER_EMAIL": "a@example.org",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +69,7 @@ def measure_git(folder: Path, *, rounds: int) -> list[float]:
     """Measure the same checkpoint done with git's own steps, on a fresh `read-tree`, as the built-in manager does."""
     project, store = folder / "project", folder / "shadow.git"
     files = sorted(path for path in project.rglob("*.txt"))
-    _git(folder, "init", "-q", "--bare", str(store))
+    run_git(folder, "init", "-q", "--bare", str(store))
     environment = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(project), "GIT_INDEX_FILE": str(folder / "index")}
     tip = _snapshot(project, environment, None)
     took = []
@@ -95,17 +83,10 @@ def measure_git(folder: Path, *, rounds: int) -> list[float]:
 
 def _snapshot(project: Path, environment: dict[str, str], tip: str | None) -> str:
     if tip is not None:
-        _git(project, "read-tree", tip, **environment)
-    _git(project, "add", "-A", ".", **environment)
-    tree = _git(project, "write-tree", **environment)
+        run_git(project, "read-tree", tip, **environment)
+    run_git(project, "add", "-A", ".", **environment)
+    tree = run_git(project, "write-tree", **environment)
     parent = ["-p", tip] if tip is not None else []
-    commit = _git(project, "commit-tree", tree, *parent, "-m", "checkpoint", **environment)
-    _git(project, "update-ref", "refs/hermes/bench", commit, **environment)
+    commit = run_git(project, "commit-tree", tree, *parent, "-m", "checkpoint", **environment)
+    run_git(project, "update-ref", "refs/hermes/bench", commit, **environment)
     return commit
-
-
-def _git(directory: Path, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=directory, env=_GIT_ENVIRONMENT | environment, capture_output=True, check=True
-    )
-    return done.stdout.decode().strip()
