@@ -75,6 +75,28 @@ class ProjectFiles:
             return False
         return True
 
+    def remove_empty_tree(self, path: bytes) -> bool:
+        """Remove a directory that holds nothing but directories, and tell whether it was one."""
+        try:
+            with self._parent(path) as (parent, name):
+                for _, folders, _, folder in os.fwalk(name, topdown=False, follow_symlinks=False, dir_fd=parent):
+                    for below in folders:
+                        os.rmdir(below, dir_fd=folder)
+                os.rmdir(name, dir_fd=parent)
+        except OSError:
+            return False
+        return True
+
+    def list_below(self, path: bytes) -> Iterator[bytes]:
+        """Yield everything below a directory that is not a directory itself, relative to the project."""
+        with self._parent(path) as (parent, name):
+            for folder, folders, names, descriptor in os.fwalk(name, follow_symlinks=False, dir_fd=parent):
+                above = path + folder[len(name) :] + b"/"
+                yield from (above + each for each in names)
+                for below in folders:
+                    if stat.S_ISLNK(os.lstat(below, dir_fd=descriptor).st_mode):
+                        yield above + below
+
     @contextmanager
     def _parent(self, path: bytes, *, create: bool = False) -> Iterator[tuple[int, bytes]]:
         """Open the directory that holds a path, step by step, and give it with the path's last name."""

@@ -13,6 +13,9 @@ import tempfile
 
 from store.errors import CorruptFileError
 
+_LAST_SECOND = 1e12
+"""A time after the year 33,000 is none."""
+
 
 def make_private_directory(path: str) -> None:
     """Make a directory, and those above it, that only the user can enter (0700).
@@ -21,7 +24,9 @@ def make_private_directory(path: str) -> None:
     """
     if os.path.isdir(path):
         return
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    parent = os.path.dirname(path)
+    if parent != path:
+        make_private_directory(parent)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
 
@@ -84,9 +89,12 @@ def read_json_object(path: str) -> dict[str, object] | None:
     """Return the JSON object in a file, or nothing when there is no such file.
 
     Raises:
-        CorruptFileError: It is not a JSON object; the file is left alone.
+        CorruptFileError: It can't be read, or is not a JSON object; it is left alone.
     """
-    content = read_file(path)
+    try:
+        content = read_file(path)
+    except OSError as error:
+        raise CorruptFileError(f"{path} can't be read: {error.strerror}.") from error
     if content is None:
         return None
     try:
@@ -96,6 +104,23 @@ def read_json_object(path: str) -> dict[str, object] | None:
     if not isinstance(value, dict):
         raise CorruptFileError(f"{path} can't be understood: it is not a JSON object.")
     return value
+
+
+def to_seconds(value: object) -> float | None:
+    """Return a time of a JSON file, or nothing for what is no time."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LAST_SECOND:
+        return None
+    return float(value)
+
+
+def to_path(value: object) -> bytes | None:
+    """Return a path of a JSON file, or nothing for what no file can be named."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        return None
+    try:
+        return os.fsencode(value)
+    except UnicodeEncodeError:
+        return None
 
 
 def write_json(path: str, value: object, *, flush: bool = False) -> None:

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from store.files import read_file, write_atomically
+from store.files import read_file, to_path, write_atomically
 from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
 
 if TYPE_CHECKING:
@@ -205,12 +205,16 @@ def _format_note(cache: StatCache) -> bytes:
 
 
 def _parse_note(content: bytes) -> tuple[str, dict[bytes, str]]:
+    """Return what our extension says; one that can't be understood says nothing, so that everything is looked at."""
     try:
         raw = json.loads(content or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return "", {}
-    left_out = raw.get("left_out", {})
-    return str(raw.get("digest", "")), {os.fsencode(path): str(reason) for path, reason in left_out.items()}
+    listed = raw.get("left_out") if isinstance(raw, dict) else None
+    if not isinstance(listed, dict):
+        return "", {}
+    left_out = {path: str(reason) for name, reason in listed.items() if (path := to_path(name)) is not None}
+    return str(raw.get("digest", "")), left_out
 
 
 def entries_of(tree: Mapping[bytes, Entry]) -> dict[bytes, tuple[Signature, Oid]]:

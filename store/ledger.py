@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError
-from store.files import read_json_object, write_json
+from store.files import read_json_object, to_path, to_seconds, write_json
 from store.index import mode_of
 from store.objects import MODE_LINK
 
@@ -90,14 +90,13 @@ def load_ledger(layout: Layout, project: Project) -> Ledger:
     path = layout.ledger_file(project.hash)
     ledger: Ledger = {}
     for name, raw in (read_json_object(path) or {}).items():
-        relative = project.relative(name)
-        if not isinstance(raw, dict) or not isinstance(raw.get("sha256"), str):
+        if (name and to_path(name) is None) or not isinstance(raw, dict) or not isinstance(raw.get("sha256"), str):
             raise CorruptFileError(f"The ledger {path} can't be understood: its entry for {name!r} is damaged.")
-        at = raw.get("ts")
+        relative = project.relative(name)
         if relative is not None:
             ledger[relative] = Written(
                 Fingerprint(raw["sha256"], _text(raw.get("mode")) or ""),
-                at=float(at) if isinstance(at, (int, float)) else 0.0,
+                at=to_seconds(raw.get("ts")) or 0.0,
                 session=_text(raw.get("session")),
                 turn=_text(raw.get("turn")),
                 tool=_text(raw.get("tool")),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NewType
 
@@ -185,8 +185,11 @@ class ObjectStore:
 
     def read_ref(self, name: str) -> Oid | None:
         """Return what a ref points at, or nothing when there is no such ref."""
-        reference = self._repository.references.get(name)
-        return None if reference is None else Oid(bytes.fromhex(str(reference.target)))
+        try:
+            reference = self._repository.references.get(name)
+            return None if reference is None else Oid(bytes.fromhex(str(reference.target)))
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise GitFailedError(f"The ref {name} of the store is damaged: {error}.") from error
 
     def move_ref(self, name: str, *, old: Oid | None, new: Oid) -> None:
         """Point a ref at a new object, if it still points at the old one.
@@ -211,12 +214,14 @@ class ObjectStore:
             self._repository.references.delete(name)
 
     def list_refs(self, prefix: str) -> dict[str, Oid]:
-        """Return every ref below a prefix and what it points at."""
-        return {
-            name: Oid(bytes.fromhex(str(self._repository.references[name].target)))
-            for name in self._repository.references
-            if name.startswith(prefix)
-        }
+        """Return every ref below a prefix and what it points at; one that is damaged hides no other."""
+        found: dict[str, Oid] = {}
+        for name in self._repository.references:
+            if name.startswith(prefix):
+                with suppress(GitFailedError):
+                    if (target := self.read_ref(name)) is not None:
+                        found[name] = target
+        return found
 
     def _read(self, oid: Oid, expected: ObjectType) -> bytes:
         try:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError, TooBroadError
-from store.files import read_json_object, write_json
+from store.files import read_json_object, to_path, to_seconds, write_json
 from store.layout import ProjectHash
 
 if TYPE_CHECKING:
@@ -162,17 +162,19 @@ def load_record(layout: Layout, project: ProjectHash) -> ProjectRecord | None:
     if raw is None:
         return None
     workdir, failure, pinned = raw.get("workdir"), raw.get("last_failure"), raw.get("pinned")
-    if not isinstance(workdir, str):
+    if not isinstance(workdir, str) or to_path(workdir) is None:
         raise CorruptFileError(f"{path} can't be understood: it names no workdir.")
     return ProjectRecord(
         workdir=workdir,
-        created_at=_seconds(raw.get("created_at")) or 0.0,
-        last_touch=_seconds(raw.get("last_touch")) or 0.0,
-        last_success=_seconds(raw.get("last_success")),
-        last_failure=Failure(_seconds(failure.get("at")) or 0.0, str(failure.get("why")))
+        created_at=to_seconds(raw.get("created_at")) or 0.0,
+        last_touch=to_seconds(raw.get("last_touch")) or 0.0,
+        last_success=to_seconds(raw.get("last_success")),
+        last_failure=Failure(to_seconds(failure.get("at")) or 0.0, str(failure.get("why")))
         if isinstance(failure, dict)
         else None,
-        pinned={os.fsencode(path): existed is True for path, existed in pinned.items()}
+        pinned={
+            raw_path: existed is True for name, existed in pinned.items() if (raw_path := to_path(name)) is not None
+        }
         if isinstance(pinned, dict)
         else {},
     )
@@ -233,7 +235,3 @@ def _parent_identity(workdir: str) -> dict[str, int]:
     if not status.st_dev or not status.st_ino:
         return {}
     return {"workdir_parent_dev": status.st_dev, "workdir_parent_ino": status.st_ino}
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

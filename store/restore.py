@@ -227,17 +227,14 @@ def _check_selected(store: ProjectStore, baseline: Baseline, checkpoint: Commit,
 
 def _find_uncaptured(store: ProjectStore, baseline: Baseline, standings: Sequence[Standing]) -> frozenset[bytes]:
     """Return the directories that stand where a file has to go and hold something that no checkpoint holds."""
-    root, obstructed = store.project.root, set()
+    files, obstructed = ProjectFiles(store.project.root), set()
     for standing in standings:
-        full = os.path.join(root, standing.path)
-        if standing.target is None or os.path.islink(full) or not os.path.isdir(full):
+        status = files.status(standing.path) if standing.target is not None else None
+        if status is None or not stat.S_ISDIR(status.st_mode):
             continue
-        prefix = len(root.rstrip(b"/")) + 1
-        for directory, _, names in os.walk(full):
-            inside = (os.path.join(directory, name)[prefix:] for name in names)
-            if any(look_up(store.objects, baseline.tree, path) is None for path in inside):
-                obstructed.add(standing.path)
-                break
+        inside = files.list_below(standing.path)
+        if any(look_up(store.objects, baseline.tree, path) is None for path in inside):
+            obstructed.add(standing.path)
     return frozenset(obstructed)
 
 
@@ -314,7 +311,7 @@ def _write(store: ProjectStore, files: ProjectFiles, step: _Step, results: _Resu
     try:
         content = store.objects.read_blob(target.oid)
         if step.status is not None and stat.S_ISDIR(step.status.st_mode):
-            files.remove_directory(path)
+            files.remove_empty_tree(path)
         files.write(path, content, target.mode)
     except (OSError, CheckpointError) as error:
         results.failed.append(LeftInPlace(path, _explain(error)))

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from config.errors import UsageError
+from store.files import to_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,13 +103,13 @@ def parse_event(raw: Mapping[str, object]) -> Event:
         allowed = ", ".join(EventKind)
         raise UsageError(f"The event's field `event` is {kind!r}; it must be one of: {allowed}.")
     paths = raw.get("paths") or []
-    if not isinstance(paths, list) or not all(isinstance(path, str) and path and "\0" not in path for path in paths):
+    if not isinstance(paths, list) or any(to_path(path) is None for path in paths):
         raise UsageError("The event's field `paths` must be a list of file names.")
     status = raw.get("status") or Status.OK
     if status not in tuple(Status):
         raise UsageError(f"The event's field `status` is {status!r}; it must be one of: {', '.join(Status)}.")
     cwd = _text(raw, "cwd") or "/"
-    if not cwd.startswith("/") or "\0" in cwd:
+    if not cwd.startswith("/") or to_path(cwd) is None:
         raise UsageError("The event's field `cwd` must be an absolute directory.")
     checkpoints = raw.get("checkpoints")
     if checkpoints is not None and not isinstance(checkpoints, bool):

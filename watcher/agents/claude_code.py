@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from config.errors import UsageError
+from store.files import to_path
 from watcher.agents.answer import HookOutput
 from watcher.events import Event, EventKind, Status
 
@@ -55,14 +56,14 @@ class ClaudeCode:
         tool = _text(payload, "tool_name")
         given = payload.get("tool_input")
         arguments = given if isinstance(given, dict) else {}
-        path = _text(arguments, _PATH_FIELDS.get(tool, ""))
+        path = _text(arguments, _PATH_FIELDS[tool]) if tool in _PATH_FIELDS else ""
         return Event(
             kind=kind,
             session=_text(payload, "session_id"),
             turn=_text(payload, "prompt_id") or None,
             tool=tool,
             call=_text(payload, "tool_use_id"),
-            paths=(path,) if path else (),
+            paths=(path,) if to_path(path) is not None else (),
             command=_text(arguments, "command") if tool in _SHELLS else None,
             changes_anything=tool.startswith("mcp__") and not tool.startswith(_OUR_TOOLS),
             cwd=_directory(payload),
@@ -80,7 +81,7 @@ class ClaudeCode:
 
 def _directory(payload: Mapping[str, object]) -> str:
     cwd = _text(payload, "cwd")
-    return cwd if cwd.startswith("/") else "/"
+    return cwd if cwd.startswith("/") and to_path(cwd) is not None else "/"
 
 
 def _text(raw: Mapping[str, object], name: str) -> str:
