@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.errors import DeadlinePassedError, StoreError
-from store.index import mode_of
+from store.index import is_racy, mode_of
 from store.objects import EMPTY_TREE, MODE_GITLINK, MODE_LINK, Entry, Oid
 
 if TYPE_CHECKING:
@@ -87,6 +87,10 @@ _SECRET_NAMES = (
 )
 """Ignored files of these names stay out even when a tool names them."""
 _READ_TRIES = 3
+_WRITTEN_AT_ONCE_BYTES = 1 << 16
+"""Up to so much, a write is seen whole or not at all."""
+_TICK_S = 0.01
+"""File times advance in steps of the kernel's timer, at most 10 ms."""
 _NO_COMMIT = EMPTY_TREE
 """What stands for the commit of a nested repository that has none."""
 
@@ -132,6 +136,7 @@ def _refuse(status: os.stat_result, limits: Limits) -> Reason | None:
 def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits) -> Entry | LeftOut:
     """Read a file until it holds still, and store it."""
     for _ in range(_READ_TRIES):
+        started_ns = time.time_ns()
         descriptor = _open_file(full)
         try:
             before = os.fstat(descriptor)
@@ -139,12 +144,25 @@ def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits
             if mode is None or reason is not None:
                 return LeftOut(path, reason or Reason.SPECIAL)
             content = _read_whole(descriptor, before.st_size)
+            if is_racy(before, started_ns) and not _is_read_again(descriptor, content):
+                continue
             after = os.fstat(descriptor)
         finally:
             os.close(descriptor)
         if len(content) == after.st_size and _same(before, after):
             return Entry(mode, objects.write_blob(content))
     return LeftOut(path, Reason.RESTLESS)
+
+
+def _is_read_again(descriptor: int, content: bytes) -> bool:
+    """Tell whether a file that changed just now still reads the same; its times are too coarse to tell.
+
+    A large one may stand half written for a while, so it is given the time after which its times do tell.
+    """
+    if len(content) > _WRITTEN_AT_ONCE_BYTES:
+        time.sleep(_TICK_S)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return _read_whole(descriptor, len(content)) == content
 
 
 def _open_file(full: bytes) -> int:
@@ -286,8 +304,11 @@ class Walk:
     def _is_reference(self, directory: bytes, entries: list[os.DirEntry[bytes]], device: int) -> bool:
         """Tell whether a directory is recorded or named instead of being walked."""
         full = os.path.join(self.scope.root, directory)
-        if os.lstat(full).st_dev != device:
-            self.left_out[directory] = Reason.MOUNT
+        try:
+            if os.lstat(full).st_dev != device:
+                self.left_out[directory] = Reason.MOUNT
+                return True
+        except OSError:
             return True
         if self.scope.limits.capture_nested or not any(entry.name == b".git" for entry in entries):
             return False
@@ -297,6 +318,15 @@ class Walk:
         self.nested[directory] = Entry(MODE_GITLINK, head)
         self.left_out[directory] = Reason.NESTED
         return True
+
+
+def list_directory(path: bytes) -> list[os.DirEntry[bytes]]:
+    """Return what a directory holds; one that can't be read holds nothing that could be told."""
+    try:
+        with os.scandir(path) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 def find_device(root: bytes) -> int:

@@ -20,7 +20,7 @@ from store.files import read_file, to_path, write_atomically
 from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _PACK = struct.Struct(">10I")
 _SIGNATURE_BYTES = _PACK.size
@@ -54,6 +54,8 @@ class Summary:
     """What decided which files count; empty in an index of another program."""
     left_out: Mapping[bytes, str] = field(default_factory=dict)
     """What was not captured, and why."""
+    directories: Sequence[bytes] = ()
+    """Every directory that holds an entry, itself or below."""
 
 
 @dataclass(slots=True)
@@ -126,8 +128,10 @@ def load_summary(path: str) -> Summary | None:
         return None
     extensions = _read_extensions(raw, int.from_bytes(raw[mark + 8 : mark + 12], "big"))
     tree = _find_root_tree(extensions)
-    digest, left_out = _parse_note(extensions.get(b"HCKP", b""))
-    return None if tree is None else Summary(tree, int.from_bytes(raw[8:12], "big"), digest, left_out)
+    note = _parse_note(extensions.get(b"HCKP", b""))
+    if tree is None:
+        return None
+    return Summary(tree, int.from_bytes(raw[8:12], "big"), note.digest, note.left_out, note.directories)
 
 
 def load_index(path: str) -> StatCache | None:
@@ -152,8 +156,8 @@ def load_index(path: str) -> StatCache | None:
         return None
     extensions = _read_extensions(raw, position)
     tree = _find_root_tree(extensions)
-    digest, left_out = _parse_note(extensions.get(b"HCKP", b""))
-    return None if tree is None else StatCache(tree, entries, digest, left_out)
+    note = _parse_note(extensions.get(b"HCKP", b""))
+    return None if tree is None else StatCache(tree, entries, note.digest, note.left_out)
 
 
 def save_index(path: str, cache: StatCache) -> None:
@@ -199,22 +203,47 @@ def _find_root_tree(extensions: Mapping[bytes, bytes]) -> Oid | None:
     return Oid(rest[:20]) if len(rest) >= 20 and not counts.startswith(b"-") else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """Hold what our own extension says."""
+
+    digest: str = ""
+    left_out: Mapping[bytes, str] = field(default_factory=dict)
+    directories: Sequence[bytes] = ()
+
+
 def _format_note(cache: StatCache) -> bytes:
     left_out = {os.fsdecode(path): reason for path, reason in cache.left_out.items()}
-    return json.dumps({"v": 1, "digest": cache.digest, "left_out": left_out}).encode()
+    directories = [os.fsdecode(directory) for directory in sorted(_list_directories(cache.entries))]
+    return json.dumps({"v": 1, "digest": cache.digest, "left_out": left_out, "directories": directories}).encode()
 
 
-def _parse_note(content: bytes) -> tuple[str, dict[bytes, str]]:
+def _list_directories(paths: Iterable[bytes]) -> set[bytes]:
+    """Return every directory above some paths, the project itself excepted."""
+    found: set[bytes] = set()
+    for path in paths:
+        directory = path.rpartition(b"/")[0]
+        while directory and directory not in found:
+            found.add(directory)
+            directory = directory.rpartition(b"/")[0]
+    return found
+
+
+def _parse_note(content: bytes) -> _Note:
     """Return what our extension says; one that can't be understood says nothing, so that everything is looked at."""
     try:
         raw = json.loads(content or b"{}")
     except (ValueError, RecursionError):
-        return "", {}
-    listed = raw.get("left_out") if isinstance(raw, dict) else None
-    if not isinstance(listed, dict):
-        return "", {}
-    left_out = {path: str(reason) for name, reason in listed.items() if (path := to_path(name)) is not None}
-    return str(raw.get("digest", "")), left_out
+        return _Note()
+    left_out = raw.get("left_out") if isinstance(raw, dict) else None
+    directories = raw.get("directories") if isinstance(raw, dict) else None
+    if not isinstance(left_out, dict) or not isinstance(directories, list):
+        return _Note()
+    return _Note(
+        str(raw.get("digest", "")),
+        {path: str(reason) for name, reason in left_out.items() if (path := to_path(name)) is not None},
+        [path for name in directories if (path := to_path(name)) is not None],
+    )
 
 
 def entries_of(tree: Mapping[bytes, Entry]) -> dict[bytes, tuple[Signature, Oid]]:

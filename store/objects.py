@@ -194,9 +194,21 @@ class ObjectStore:
     def move_ref(self, name: str, *, old: Oid | None, new: Oid) -> None:
         """Point a ref at a new object, if it still points at the old one.
 
+        A lock file that a killed process left behind is removed.
+
         Raises:
             GitFailedError: Somebody else moved it meanwhile, or it can't be written.
         """
+        try:
+            self._move_ref(name, old=old, new=new)
+        except GitFailedError:
+            from store.stale import remove_stale_lock  # noqa: PLC0415 - psutil is slow to import, and seldom needed
+
+            if not remove_stale_lock(self._path, os.path.join(self._path, f"{name}.lock")):
+                raise
+            self._move_ref(name, old=old, new=new)
+
+    def _move_ref(self, name: str, *, old: Oid | None, new: Oid) -> None:
         try:
             if old is None:
                 self._repository.references.create(name, new.hex(), force=False)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.baseline import Baseline, refresh, too_many_files
-from store.capture import LeftOut, Reason, Walk, capture_path
+from store.capture import LeftOut, Reason, Walk, capture_path, list_directory
 from store.errors import DeadlinePassedError, GitFailedError, ObjectMissingError
 from store.git import WorkTree, run_git
 from store.index import (
@@ -33,7 +33,7 @@ from store.objects import EMPTY_TREE
 from store.tree import Changes, compare, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from store.capture import Scope
     from store.index import Summary
@@ -49,7 +49,14 @@ _REMEMBERED_AT = 64
 """So many changed files are read again rather than have the whole cache written anew."""
 
 
-def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], None] | None = None) -> Baseline:
+def scan(
+    store: ProjectStore,
+    scope: Scope,
+    *,
+    hints: Iterable[bytes] = (),
+    by_walk: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Baseline:
     """Return the state of all of a project's files, and keep their stat data for the next scan.
 
     The caller holds the lock. After a crash the old stat cache is still valid for the tree that it names. When the
@@ -58,6 +65,8 @@ def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], No
     Args:
         store: The project's part of the store.
         scope: What counts.
+        hints: Paths that are known to have changed. git says nothing of pipes and sockets, which are only named.
+        by_walk: Look at every name, as other names may count now than when the cache was made.
         on_progress: Called now and then with how many of how many files are read.
 
     Raises:
@@ -65,10 +74,10 @@ def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], No
         TooManyFilesError: There are more files than the settings allow.
         DeadlinePassedError: The time is over.
     """
-    summary = load_summary(store.layout.index_file(store.project.hash))
+    summary = load_summary(store.layout.index_file(store.project.hash)) if not by_walk else None
     if summary is not None and summary.digest == scope.digest() and store.objects.has(summary.tree):
         try:
-            found = _scan_by_git(store, scope, summary)
+            found = _scan_by_git(store, scope, summary, hints)
         except (GitFailedError, ObjectMissingError):
             found = None
         if found is not None:
@@ -76,7 +85,7 @@ def scan(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], No
     return _scan_by_walk(store, scope, on_progress or _ignore_progress)
 
 
-def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary) -> Baseline | None:
+def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary, hints: Iterable[bytes]) -> Baseline | None:
     """Let git compare the stat data, and look only at what it names.
 
     Returns:
@@ -95,12 +104,37 @@ def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary) -> Baselin
         summary.file_count,
         MappingProxyType({path: Reason(reason) for path, reason in summary.left_out.items()}),
     )
-    trees = {path.rstrip(b"/") for path in named if path.endswith(b"/")}
-    paths = {path for path in named if not path.endswith(b"/")} | summary.left_out.keys() | scope.pinned.keys()
+    trees = {path.rstrip(b"/") for path in named if path.endswith(b"/")} | set(baseline.nested)
+    paths = {path for path in named if not path.endswith(b"/")}
+    paths |= summary.left_out.keys() | scope.pinned.keys() | set(hints)
+    trees |= _find_unlisted(scope, summary)
     fresh = refresh(store.objects, scope, baseline, paths, trees)
     if len(named) >= _REMEMBERED_AT or fresh.left_out != baseline.left_out:
         _remember(store, scope, fresh, started_ns)
     return fresh
+
+
+def _find_unlisted(scope: Scope, summary: Summary) -> set[bytes]:
+    """Return what git says nothing of: pipes, sockets and devices, new directories without files, new repositories.
+
+    Only names and kinds are looked at, and only in directories that hold captured files.
+    """
+    found: set[bytes] = set()
+    known = frozenset(summary.directories)
+    for directory in (b"", *summary.directories):
+        prefix = directory + b"/" if directory else b""
+        for entry in list_directory(os.path.join(scope.root, directory)):
+            if entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                if entry.name == b".git" and directory:
+                    found.add(directory)
+            elif entry.is_dir(follow_symlinks=False):
+                if entry.name == b".git":
+                    found |= {directory} - {b""}
+                elif prefix + entry.name not in known and not scope.rules.is_ignored(prefix + entry.name, is_dir=True):
+                    found.add(prefix + entry.name)
+            elif not scope.rules.is_ignored(prefix + entry.name, is_dir=False):
+                found.add(prefix + entry.name)
+    return found
 
 
 def _remember(store: ProjectStore, scope: Scope, fresh: Baseline, started_ns: int) -> None:

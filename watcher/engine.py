@@ -90,7 +90,7 @@ class Engine:
         is_seen = self._watch is not None and self._watch.barrier(min(_BARRIER_S, deadline - time.monotonic()))
         dirty = self._dirty.take()
         try:
-            baseline = self._look(store, limits, pinned, dirty if is_seen else None)
+            baseline = self._look(store, limits, pinned, dirty, is_seen=is_seen)
         except BaseException as error:
             self._dirty.put_back(dirty)
             self._pins.clear()
@@ -114,18 +114,20 @@ class Engine:
         """Look at a path again next time, whatever the events say."""
         self._dirty.add_path(path)
 
-    def _look(self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty | None) -> Baseline:
+    def _look(
+        self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty, *, is_seen: bool
+    ) -> Baseline:
         """Take the fast road if events can vouch for it, else the slow one."""
-        if dirty is None or self._baseline is None or not self._can_vouch(dirty, limits):
-            return self._look_everywhere(store, limits, pinned)
-        unwatched = self._find_changed_pins(pinned)
-        if dirty.is_empty and not unwatched:
+        if not self._can_vouch(dirty, limits) or self._baseline is None or not is_seen:
+            return self._look_everywhere(store, limits, pinned, dirty)
+        unwatched, nested = self._find_changed_pins(pinned), self._baseline.nested
+        if dirty.is_empty and not unwatched and not nested:
             return self._baseline
         if dirty.trees or self._rules is None:
             self._rules = self._patterns.compile(self.project.root)
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
         try:
-            return refresh(store.objects, scope, self._baseline, dirty.paths | unwatched, dirty.trees)
+            return refresh(store.objects, scope, self._baseline, dirty.paths | unwatched, dirty.trees | set(nested))
         except ObjectMissingError:
             return scan(store, scope)
 
@@ -152,7 +154,9 @@ class Engine:
                 self._pins[path] = signature
         return frozenset(changed)
 
-    def _look_everywhere(self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool]) -> Baseline:
+    def _look_everywhere(
+        self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty
+    ) -> Baseline:
         """Scan, and watch from before the scan on what counts by the rules of this moment."""
         had_rules = self._rules is not None
         self._rules = self._patterns.compile(self.project.root)
@@ -163,7 +167,8 @@ class Engine:
             self._watch.start()
         elif self._watch is not None and not had_rules:
             self._watch.refresh("the rules of what counts changed")
-        return scan(store, Scope(self.project.root, self._patterns, self._rules, limits, pinned))
+        scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
+        return scan(store, scope, hints=dirty.paths | dirty.trees, by_walk=_changes_rules(dirty))
 
     def _refuse_again(self, limits: Limits) -> None:
         if self._refused is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from store.errors import CorruptFileError
+from store.errors import CorruptFileError, StoreError
 from store.files import measure_bytes
 from store.git import find_git
 from store.history import list_history
@@ -14,6 +14,7 @@ from store.project_store import open_project_store
 from watcher.view import describe_health
 
 if TYPE_CHECKING:
+    from store.project import ProjectRecord
     from watcher.home import Home
 
 
@@ -28,29 +29,12 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
     watched = set(home.watched())
     store_bytes = measure_bytes(home.layout.store)
     archives = _list_archives(home.paths.base)
-    projects: list[dict[str, object]] = []
-    for project_hash, record in list_projects(home.layout):
-        if isinstance(record, CorruptFileError):
-            projects.append({"hash": project_hash, "workdir": None, "state": "unknown", "error": record.message})
-            continue
-        project = Project(record.workdir, project_hash)
-        engine = home.find_engine(project_hash)
-        state = engine.watch_state if engine is not None else None
-        projects.append(
-            {
-                "hash": project_hash,
-                "workdir": record.workdir,
-                "commits": len(list_history(open_project_store(home.layout, project))),
-                "created_at": record.created_at,
-                "last_touch": record.last_touch,
-                "state": "live" if os.path.isdir(record.workdir) else "unknown",
-                "watched": record.workdir in watched,
-                "last_failure": describe_health(record, protected=True)["last_failure"],
-                "watching": None
-                if state is None
-                else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
-            }
-        )
+    projects = [
+        {"hash": name, "workdir": None, "state": "unknown", "error": record.message}
+        if isinstance(record, CorruptFileError)
+        else _describe_project(home, Project(record.workdir, name), record, is_watched=record.workdir in watched)
+        for name, record in list_projects(home.layout)
+    ]
     projects.sort(key=lambda each: -float(str(each.get("last_touch") or 0)))
     legacy_bytes = sum(int(str(archive["size_bytes"])) for archive in archives)
     return {
@@ -66,6 +50,30 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
         "git": find_git(os.environ.get("PATH")),
         "problem": problem,
     }
+
+
+def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is_watched: bool) -> dict[str, object]:
+    """Return one project's line; what is damaged in its history is told there and harms no other line."""
+    engine = home.find_engine(project.hash)
+    state = engine.watch_state if engine is not None else None
+    described: dict[str, object] = {
+        "hash": project.hash,
+        "workdir": record.workdir,
+        "commits": 0,
+        "created_at": record.created_at,
+        "last_touch": record.last_touch,
+        "state": "live" if os.path.isdir(record.workdir) else "unknown",
+        "watched": is_watched,
+        "last_failure": describe_health(record, protected=True)["last_failure"],
+        "watching": None
+        if state is None
+        else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
+    }
+    try:
+        described["commits"] = len(list_history(open_project_store(home.layout, project)))
+    except StoreError as error:
+        described["error"] = error.message
+    return described
 
 
 def _list_archives(base: str) -> list[dict[str, object]]:

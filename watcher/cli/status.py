@@ -67,6 +67,8 @@ def _render_project(project: dict[str, object], now: float) -> str:
     failure = project.get("last_failure")
     if isinstance(failure, dict):
         row += f"\n    last failure, {format_age(now - float(failure['at']))}: {printable(str(failure['why']))}"
+    if project.get("error"):
+        row += f"\n    ⚠️ {printable(str(project['error']))}"
     return row
 
 
