@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
-from store.errors import DeadlinePassedError, StoreBusyError, StoreError, TooBroadError, TooManyFilesError
+from store.errors import DeadlinePassedError, NoSpaceError, StoreBusyError, TooBroadError, TooManyFilesError
 from watcher.events import Why
 from watcher.view import describe_checkpoint
 
@@ -28,6 +28,8 @@ class Attempt:
     """What was taken, or what already holds the state."""
     detail: str = ""
     """More about a failure, one sentence."""
+    is_wanted: bool = True
+    """Whether the user asked for this project to be protected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class Answer:
     """Why there was nothing to do."""
     is_blocked: bool = False
     """Whether the tool is not to run."""
+
+    @property
+    def is_alarming(self) -> bool:
+        """Tell whether a project that the user wants protected is not."""
+        return any(each.is_wanted and each.why is not None and each.why.is_unprotected for each in self.attempts)
 
     @property
     def message(self) -> str:
@@ -76,12 +83,6 @@ class Answer:
         if self.is_blocked:
             raw["blocked"] = True
         return raw
-
-
-class NoSpaceError(StoreError):
-    """Report that there is too little disk to add anything."""
-
-    kind = "no-space"
 
 
 def explain(error: Exception) -> tuple[Why, str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES: Final = 64 * 1024
 _FULL_QUEUE_WAIT_S: Final = 0.005
-_START_HINT: Final = "Start it with: hermes-checkpoints service start"
+_START_HINT: Final = "Start it with: hermes-checkpoints serve"
 
 
 class Client:

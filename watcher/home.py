@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from config.paths import Paths
 from config.settings import Durability, Settings, SettingsSource, default_excludes
 from config.watched import format_watched, parse_watched
-from store.errors import CorruptFileError
-from store.files import flush_file_system, make_private_directory, write_atomically
+from store.errors import CorruptFileError, NoSpaceError
+from store.files import find_free_bytes, flush_file_system, make_private_directory, write_atomically
 from store.layout import Layout
 from store.lock import StoreLock
 from store.project import (
@@ -75,6 +75,15 @@ class Desk:
             known = self._record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
             self._keep_record(replace(known, pinned=pinned))
         return engine.bring_up_to_date(self.store, self.settings, pinned, self._deadline)
+
+    def refuse_full_disk(self) -> None:
+        """Refuse to add anything while little disk is free.
+
+        Raises:
+            NoSpaceError: Less than the settings ask for.
+        """
+        if find_free_bytes(self.store.layout.base) < self.settings.min_free_bytes:
+            raise NoSpaceError(f"Less than {self.settings.min_free_mb} MB of disk are free, so nothing is added.")
 
     def list_unpinned(self, named: Iterable[bytes]) -> list[bytes]:
         """Return the ignored paths among those that a tool names that are not captured yet."""

@@ -49,8 +49,8 @@ def _before_tool(home: Home, event: Event, now: float) -> Answer:
     touched = _find_touched(home, event)
     attempts = tuple(protect(home, event, project, paths, now=now) for project, paths in touched.items())
     settings, _ = home.settings()
-    failed = any(attempt.why is not None and attempt.why.is_unprotected for attempt in attempts)
-    return Answer(attempts, is_blocked=failed and settings.on_failure is OnFailure.BLOCK)
+    answer = Answer(attempts)
+    return replace(answer, is_blocked=answer.is_alarming and settings.on_failure is OnFailure.BLOCK)
 
 
 def _find_touched(home: Home, event: Event) -> dict[Project, list[str]]:

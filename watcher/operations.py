@@ -173,7 +173,8 @@ class Operations:
             is_new = project.workdir not in self._home.watched()
             if is_new:
                 self._home.keep_watched([*self._home.watched(), project.workdir])
-        return {"workdir": project.workdir, "added": is_new} | self._take(project, "first checkpoint")
+        reason = "checkpoint at opt-in" if self._history(project) else "first checkpoint"
+        return {"workdir": project.workdir, "added": is_new} | self._take(project, reason)
 
     def status(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Describe the store at a glance."""
@@ -186,6 +187,7 @@ class Operations:
         now = time.time()
         with self._home.work_on(project, wait_s=_WAIT_S) as desk:
             try:
+                desk.refuse_full_disk()
                 baseline = desk.bring_up_to_date()
                 label = Label(Kind.MANUAL, reason, now)
                 taken = take_checkpoint(desk.store, baseline, label, keep_count=desk.settings.max_snapshots)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from config.errors import CheckpointError
 from store.errors import CorruptFileError, StoreError
 from store.files import measure_bytes
 from store.git import find_git
 from store.history import list_history
 from store.project import Project, list_projects
 from store.project_store import open_project_store
+from watcher.client import Client
 from watcher.view import describe_health
 
 if TYPE_CHECKING:
     from store.project import ProjectRecord
     from watcher.home import Home
+
+_PING_S = 1.0
 
 
 def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
@@ -43,7 +47,7 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
         "store_size_bytes": store_bytes,
         "legacy_size_bytes": legacy_bytes,
         "project_count": len(projects),
-        "service": {"running": serving, "pid": os.getpid() if serving else None},
+        "service": _find_service(home, serving=serving),
         "projects": projects,
         "watched": sorted(watched),
         "legacy_archives": archives,
@@ -52,10 +56,23 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
     }
 
 
+def _find_service(home: Home, *, serving: bool) -> dict[str, object]:
+    """Return whether a service of this home runs, and its process."""
+    if serving:
+        return {"running": True, "pid": os.getpid()}
+    try:
+        with Client(home.paths.socket, timeout_s=_PING_S) as client:
+            answer = client.call("ping")
+    except CheckpointError:
+        return {"running": False, "pid": None}
+    return {"running": True, "pid": answer.get("pid") if isinstance(answer, dict) else None}
+
+
 def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is_watched: bool) -> dict[str, object]:
     """Return one project's line; what is damaged in its history is told there and harms no other line."""
     engine = home.find_engine(project.hash)
     state = engine.watch_state if engine is not None else None
+    health = describe_health(record, protected=True)
     described: dict[str, object] = {
         "hash": project.hash,
         "workdir": record.workdir,
@@ -64,7 +81,8 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
         "last_touch": record.last_touch,
         "state": "live" if os.path.isdir(record.workdir) else "unknown",
         "watched": is_watched,
-        "last_failure": describe_health(record, protected=True)["last_failure"],
+        "last_failure": health["last_failure"],
+        "failing": health["why"],
         "watching": None
         if state is None
         else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},

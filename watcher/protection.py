@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
 from store.checkpoint import Kind, Label, take_checkpoint
-from store.files import find_free_bytes
 from store.git import find_git
 from store.objects import Oid
 from store.tree import look_up, splice
-from watcher.answers import Attempt, NoSpaceError, explain
+from watcher.answers import Attempt, explain
 from watcher.events import Why
 from watcher.reasons import describe_command, describe_file_tool
 from watcher.turns import OpenCall, advance, begin_call, mark_served
@@ -43,9 +42,11 @@ def protect(home: Home, event: Event, project: Project, paths: list[str], *, now
         now: Seconds since the epoch.
     """
     settings, _ = home.settings()
+    is_wanted = True
     try:
+        is_wanted = home.is_in_effect(project, settings, home.find_session_switch(event))
         home.refuse_too_broad(project)
-        if not home.is_in_effect(project, settings, home.find_session_switch(event)):
+        if not is_wanted:
             return Attempt(project.workdir, Why.DISABLED)
         if find_git(os.environ.get("PATH")) is None:
             return Attempt(project.workdir, Why.NO_GIT, detail="git is not installed")
@@ -54,7 +55,7 @@ def protect(home: Home, event: Event, project: Project, paths: list[str], *, now
             return _protect_under_lock(desk, event, named, now)
     except (CheckpointError, OSError) as error:
         why, detail = explain(error)
-        return Attempt(project.workdir, why, detail=detail)
+        return Attempt(project.workdir, why, detail=detail, is_wanted=is_wanted)
 
 
 def _protect_under_lock(desk: Desk, event: Event, named: list[bytes], now: float) -> Attempt:
@@ -100,8 +101,7 @@ def _look(desk: Desk, label: Label, named: list[bytes], served: str | None) -> t
         served: The turn's checkpoint, in hex, if it has one.
     """
     workdir = desk.store.project.workdir
-    if find_free_bytes(desk.store.layout.base) < desk.settings.min_free_bytes:
-        raise NoSpaceError(f"less than {desk.settings.min_free_mb} MB of disk are free")
+    desk.refuse_full_disk()
     added = desk.list_unpinned(named)
     baseline = desk.bring_up_to_date(added)
     if served is None:

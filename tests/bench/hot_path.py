@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ def measure_service(folder: Path, file_count: int, *, rounds: int, socket_path: 
     with serving(product):
         added = product.run("watch", "add")
         assert added.code == 0, added.err
+        os.sync()  # what making the tree left to write is not part of either side
         with Client(socket_path, timeout_s=60) as client:
             for number in range(rounds + 5):
                 files[(number * 7919) % file_count].write_text(f"changed in round {number}\n")
@@ -72,6 +74,7 @@ def measure_git(folder: Path, *, rounds: int) -> list[float]:
     run_git(folder, "init", "-q", "--bare", str(store))
     environment = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(project), "GIT_INDEX_FILE": str(folder / "index")}
     tip = _snapshot(project, environment, None)
+    os.sync()
     took = []
     for number in range(rounds):
         files[(number * 7919) % len(files)].write_text(f"changed for git in round {number}\n")

@@ -164,3 +164,43 @@ def test_a_store_that_others_could_read_is_never_made(product: Product, tmp_path
     lock = tmp_path / "hermes" / ".checkpoints.lock"
     assert (lock.stat().st_mode & 0o777, lock.stat().st_size) == (0o600, 0)
     assert os.access(lock, os.W_OK)
+
+
+def test_the_home_directory_alarms_nobody_who_did_not_ask_for_it(product: Product, tmp_path: Path) -> None:
+    config = tmp_path / "hermes" / "config.yaml"
+    payload = json.dumps(
+        {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "p", "cwd": str(tmp_path / "home"),
+         "tool_name": "Bash", "tool_use_id": "c", "tool_input": {"command": "ls"}}
+    )  # fmt: skip
+    write(config, "checkpoints: {on_failure: block}\n")
+    done = product.run("hook", "claude-code", stdin=payload)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    write(config, "checkpoints: {on_failure: block, enabled: true}\n")
+    done = product.run("hook", "claude-code", stdin=payload)
+    assert done.code == 2
+    assert "not protected" in done.err
+    write(config, "checkpoints: {enabled: true}\n")
+    done = product.run("hook", "claude-code", stdin=payload)
+    assert done.code == 0
+    assert "not protected" in done.json["systemMessage"]
+
+
+def test_json_may_be_asked_for_anywhere(product: Product) -> None:
+    for words in (["--json", "take"], ["take", "--json"], ["rollback", "--json"], ["rollback", "diff", "1", "--json"]):
+        assert isinstance(product.run(*words).json, dict)
+
+
+def test_nothing_is_added_to_a_disk_that_is_nearly_full(product: Product, tmp_path: Path) -> None:
+    write(tmp_path / "hermes" / "config.yaml", "checkpoints: {min_free_mb: 999999999}\n")
+    assert product.agent_writes("a.py", "x\n", turn="t1")["why"] == "no-space"
+    done = product.run("take")
+    assert done.code == 1
+    assert "disk" in done.err
+    listed = product.run("--json", "rollback").json
+    assert listed["health"]["protected"] is False
+    assert product.run("rollback", "1", "a.py").code == 0
+
+
+def test_status_without_the_service_still_says_whether_it_runs(product: Product) -> None:
+    by_service = product.run("--json", "status").json["service"]
+    assert Product(product.project, options=["--no-service"]).run("--json", "status").json["service"] == by_service

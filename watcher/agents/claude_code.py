@@ -72,7 +72,7 @@ class ClaudeCode:
 
     def answer(self, event: Event, answer: Answer) -> HookOutput:
         """Stay silent, unless the tool is refused or goes on unprotected."""
-        if event.kind is not EventKind.BEFORE_TOOL or not answer.message:
+        if event.kind is not EventKind.BEFORE_TOOL or not answer.is_alarming:
             return HookOutput()
         if answer.is_blocked:
             return HookOutput(stderr=f"{answer.message}\n", exit_code=2)

@@ -22,10 +22,9 @@ from watcher.rollback import (
 @click.command("rollback", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[list | diff N | N [--all | FILE…]]")
 @click.option("--yes", is_flag=True, help="Don't ask before a full restore.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
-def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool, as_json: bool) -> int:
-    r"""List checkpoints, or go back to one; hand edits stay unless --all is given.
+def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool) -> int:
+    """List checkpoints, or go back to one; hand edits stay unless --all is given.
 
     \b
     rollback                 list the checkpoints
@@ -34,10 +33,8 @@ def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool, as_json: b
     rollback N --all         full restore, overwriting your hand-edits too
     rollback N FILE…         restore some files or directories
     --dry-run                only show what would happen
-    """
+    """  # noqa: D301 - click takes the backspace character for "keep these lines"
     request = parse_rollback(words)
-    quiet = terminal.as_json or as_json
-    terminal = Terminal(terminal.home, terminal.profile, terminal.directory, quiet, terminal.use_service)
     match request:
         case ListRequest():
             listed = terminal.ask("rollback.list", workdir=terminal.directory)

@@ -55,9 +55,9 @@ def root(  # noqa: PLR0913 - click passes each option by its name
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     _register()
-    as_json = "--json" in arguments
+    as_json, words = _take_json_option(arguments)
     try:
-        code = root.main(list(arguments), prog_name="hermes-checkpoints", standalone_mode=False)
+        code = root.main(words, prog_name="hermes-checkpoints", standalone_mode=False)
     except CheckpointError as error:
         return _report(error, as_json=as_json)
     except click.UsageError as error:
@@ -74,6 +74,14 @@ def run(arguments: Sequence[str]) -> int:
         )
         return _report(named, as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _take_json_option(arguments: Sequence[str]) -> tuple[bool, list[str]]:
+    """Return whether JSON is asked for, wherever that is said, and the arguments with the option in front."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    words = [word for word in arguments[:end] if word != "--json"]
+    as_json = len(words) < end
+    return as_json, [*(["--json"] if as_json else []), *words, *arguments[end:]]
 
 
 def _report(error: CheckpointError, *, as_json: bool) -> int:

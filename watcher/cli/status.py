@@ -42,7 +42,6 @@ def render_status(status: dict[str, object], limit: int, *, now: float) -> str:
     if archives:
         lines += ["", f"Legacy archives ({len(archives)}):"]
         lines += [f"  {archive['name']:<40}{format_size(archive['size_bytes']):>18}" for archive in archives[:limit]]
-        lines += ["", "Clear with: hermes-checkpoints clear-legacy"]
     return "\n".join(lines)
 
 
@@ -65,7 +64,7 @@ def _render_project(project: dict[str, object], now: float) -> str:
     age = format_age(now - touched) if isinstance(touched, (int, float)) else "—"
     row = f"  {workdir:<{_WORKDIR_COLUMNS}}  {project.get('commits', 0):>7}  {age:>12}  {project['state']}"
     failure = project.get("last_failure")
-    if isinstance(failure, dict):
+    if isinstance(failure, dict) and project.get("failing"):
         row += f"\n    last failure, {format_age(now - float(failure['at']))}: {printable(str(failure['why']))}"
     if project.get("error"):
         row += f"\n    ⚠️ {printable(str(project['error']))}"
