@@ -12,8 +12,9 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from store.capture import LeftOut, Reason, Walk, capture_path, find_device, read_nested_head
+from store.capture import LeftOut, Reason, Walk, capture_path, find_device
 from store.errors import TooManyFilesError
+from store.nested import read_nested_head
 from store.tree import Changes, compare, flatten, look_up, splice
 
 if TYPE_CHECKING:

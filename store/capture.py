@@ -6,7 +6,6 @@ ignored belongs to `store.ignore`.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
@@ -18,8 +17,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.errors import DeadlinePassedError, StoreError
+from store.files import open_unfollowed
 from store.index import is_racy, mode_of
-from store.objects import EMPTY_TREE, MODE_GITLINK, MODE_LINK, Entry, Oid
+from store.nested import read_nested_head
+from store.objects import MODE_GITLINK, MODE_LINK, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,8 +92,6 @@ _WRITTEN_AT_ONCE_BYTES = 1 << 16
 """Up to so much, a write is seen whole or not at all."""
 _TICK_S = 0.01
 """File times advance in steps of the kernel's timer, at most 10 ms."""
-_NO_COMMIT = EMPTY_TREE
-"""What stands for the commit of a nested repository that has none."""
 
 
 def is_secret(path: bytes) -> bool:
@@ -137,7 +136,7 @@ def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits
     """Read a file until it holds still, and store it."""
     for _ in range(_READ_TRIES):
         started_ns = time.time_ns()
-        descriptor = _open_file(full)
+        descriptor = open_unfollowed(full)
         try:
             before = os.fstat(descriptor)
             mode, reason = mode_of(before), _refuse(before, limits)
@@ -163,17 +162,6 @@ def _is_read_again(descriptor: int, content: bytes) -> bool:
         time.sleep(_TICK_S)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return _read_whole(descriptor, len(content)) == content
-
-
-def _open_file(full: bytes) -> int:
-    """Open a file for reading without following a link, waiting for a pipe's other end or moving its access time."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        return os.open(full, flags)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise FileNotFoundError(error.errno, "became a link") from error
-        raise
 
 
 def _read_whole(descriptor: int, size_bytes: int) -> bytes:
@@ -343,62 +331,3 @@ def find_device(root: bytes) -> int:
 
 def _unreadable(root: bytes, error: OSError) -> StoreError:
     return StoreError(f"{os.fsdecode(root)} can't be read: {error.strerror}.")
-
-
-def read_nested_head(directory: bytes) -> Oid | None:
-    """Return the commit that a nested repository, submodule or linked worktree is at; nothing when it is none.
-
-    Only reads; a repository without a commit is given a fixed id. Source: gitrepository-layout(5).
-    """
-    git = os.path.join(directory, b".git")
-    try:
-        if os.path.isfile(git) and not os.path.islink(git):
-            pointer = _read_start(git)
-            if not pointer.startswith(b"gitdir: "):
-                return None
-            git = os.path.join(directory, pointer[len(b"gitdir: ") :].rstrip(b"\r\n"))
-            if not os.path.isdir(git):
-                return _NO_COMMIT
-        head = _read_start(os.path.join(git, b"HEAD")).strip()
-    except OSError:
-        return None
-    for _ in range(5):
-        if not head.startswith(b"ref: "):
-            return _parse_oid(head)
-        head = _resolve_ref(git, head[len(b"ref: ") :].strip())
-    return _NO_COMMIT
-
-
-def _resolve_ref(git: bytes, name: bytes) -> bytes:
-    """Return what a ref of another repository holds, without trusting anything in it."""
-    try:
-        common = os.path.join(git, _read_start(os.path.join(git, b"commondir")).strip())
-    except OSError:
-        common = git
-    if b".." in name.split(b"/") or name.startswith(b"/") or b"\0" in name:
-        return b""
-    try:
-        return _read_start(os.path.join(common, name)).strip()
-    except OSError:
-        pass
-    try:
-        with open(os.path.join(common, b"packed-refs"), "rb") as packed:
-            return next((line[:40] for line in packed if line[41:].rstrip() == name), b"")
-    except OSError:
-        return b""
-
-
-def _parse_oid(text: bytes) -> Oid:
-    try:
-        oid = bytes.fromhex(text.decode("ascii"))
-    except ValueError:
-        return _NO_COMMIT
-    return Oid(oid) if len(oid) == 20 and any(oid) else _NO_COMMIT
-
-
-def _read_start(path: bytes) -> bytes:
-    descriptor = _open_file(path)
-    try:
-        return os.read(descriptor, 4096)
-    finally:
-        os.close(descriptor)

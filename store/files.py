@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import tempfile
@@ -161,3 +162,14 @@ def measure_bytes(directory: str) -> int:
             except OSError:
                 continue
     return total
+
+
+def open_unfollowed(full: bytes) -> int:
+    """Open a file for reading without following a link, waiting for a pipe's other end or moving its access time."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(full, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileNotFoundError(error.errno, "became a link") from error
+        raise

@@ -32,11 +32,6 @@ class Fingerprint:
     mode: str = ""
     """git's mode, such as `100755`; empty where it is not known or nothing is there."""
 
-    @property
-    def is_deletion(self) -> bool:
-        """Tell whether nothing is there."""
-        return not self.sha256
-
     def matches(self, other: Fingerprint) -> bool:
         """Tell whether two fingerprints are of the same thing, as far as both know."""
         return self.sha256 == other.sha256 and (not self.mode or not other.mode or self.mode == other.mode)

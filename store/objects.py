@@ -145,13 +145,6 @@ class ObjectStore:
             return Oid(self._pack.add(BLOB, content))
         return Oid(self._write(ObjectType.BLOB, content))
 
-    def blob_size(self, oid: Oid) -> int:
-        """Return a blob's size in bytes without reading it."""
-        try:
-            return int(self._odb.read_header(oid.hex())[1])
-        except KeyError:
-            raise _missing(oid) from None
-
     def read_tree(self, oid: Oid) -> Tree:
         """Return the entries of a tree; it is parsed once, and not to be changed."""
         if oid == EMPTY_TREE:
@@ -220,11 +213,6 @@ class ObjectStore:
         except (pygit2.GitError, KeyError, ValueError, OSError) as error:
             raise GitFailedError(f"{name} could not be moved: {error}.") from error
 
-    def delete_ref(self, name: str) -> None:
-        """Remove a ref, if it is there."""
-        if name in self._repository.references:
-            self._repository.references.delete(name)
-
     def list_refs(self, prefix: str) -> dict[str, Oid]:
         """Return every ref below a prefix and what it points at; one that is damaged hides no other."""
         found: dict[str, Oid] = {}
@@ -251,11 +239,6 @@ class ObjectStore:
             return bytes(self._odb.write(kind, content).raw)
         except pygit2.GitError as error:
             raise GitFailedError(f"The store can't be written: {error}.") from error
-
-
-def hash_blob(content: bytes) -> Oid:
-    """Return the id that content would have, without storing it."""
-    return Oid(bytes(pygit2.hash(content).raw))
 
 
 _IDENTITY = b"Hermes Checkpoint <hermes@local>"

@@ -143,9 +143,7 @@ class Engine:
         for path in pinned:
             looked_ns = time.time_ns()
             status = _look_at(os.path.join(self.project.root, path))
-            signature = (
-                None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            )
+            signature = _sign_status(status)
             if self._pins.get(path, ()) != signature:
                 changed.add(path)
             if status is not None and is_racy(status, looked_ns):

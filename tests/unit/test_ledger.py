@@ -192,10 +192,9 @@ def test_an_empty_file_is_not_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     empty = fingerprint_file(os.fsencode(tmp_path / "empty"))
     assert empty is not None
-    assert not empty.is_deletion
+    assert empty != NOTHING
     assert fingerprint_file(os.fsencode(tmp_path / "none")) == NOTHING
     assert fingerprint_file(os.fsencode(tmp_path / "empty" / "below")) == NOTHING
-    assert NOTHING.is_deletion
 
 
 def test_what_is_no_file_has_no_fingerprint_and_blocks_nobody(tmp_path: Path) -> None:

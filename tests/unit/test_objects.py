@@ -26,7 +26,6 @@ from store.objects import (
     Oid,
     Tree,
     format_tree,
-    hash_blob,
     parse_tree,
 )
 from tests.support.stores import make_layout, make_objects
@@ -47,14 +46,8 @@ def commit_of(tree: Oid, **changes: object) -> Commit:
 def test_content_comes_back_byte_for_byte_under_gits_id(objects: ObjectStore, content: bytes) -> None:
     oid = objects.write_blob(content)
     assert oid == hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
-    assert oid == hash_blob(content)
     assert objects.read_blob(oid) == content
-    assert objects.blob_size(oid) == len(content)
     assert objects.has(oid)
-
-
-def test_hashing_content_stores_nothing(objects: ObjectStore) -> None:
-    assert not objects.has(hash_blob(b"never stored"))
 
 
 _names = st.binary(min_size=1, max_size=8).filter(lambda name: not set(name) & set(b"/\0"))
@@ -78,7 +71,7 @@ def test_the_empty_tree_is_known_without_being_stored(objects: ObjectStore) -> N
 
 
 def test_a_missing_object_is_reported_by_its_id(objects: ObjectStore) -> None:
-    for read in (objects.read_blob, objects.read_tree, objects.read_commit, objects.blob_size):
+    for read in (objects.read_blob, objects.read_tree, objects.read_commit):
         with pytest.raises(ObjectMissingError, match=_NOWHERE.hex()):
             read(_NOWHERE)
 
@@ -152,16 +145,14 @@ def write_raw(tmp_path: Path, kind: bytes, content: bytes) -> Oid:
     return Oid(oid)
 
 
-def test_a_ref_is_made_moved_listed_and_removed(objects: ObjectStore) -> None:
+def test_a_ref_is_made_moved_and_listed(objects: ObjectStore) -> None:
     one, two = objects.write_blob(b"1"), objects.write_blob(b"2")
     assert objects.read_ref("refs/hermes/x") is None
     objects.move_ref("refs/hermes/x", old=None, new=one)
     objects.move_ref("refs/hermes/x", old=one, new=two)
     objects.move_ref("refs/watch/x", old=None, new=one)
     assert objects.list_refs("refs/hermes/") == {"refs/hermes/x": two}
-    objects.delete_ref("refs/hermes/x")
-    objects.delete_ref("refs/hermes/x")
-    assert objects.list_refs("refs/") == {"refs/watch/x": one}
+    assert objects.list_refs("refs/") == {"refs/hermes/x": two, "refs/watch/x": one}
 
 
 def test_a_ref_that_is_not_as_expected_does_not_move(objects: ObjectStore) -> None:
@@ -240,7 +231,7 @@ def test_a_pack_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         write_and_stop()
-    assert not objects.has(hash_blob(b"x"))
+    assert not objects.has(Oid(hashlib.sha1(b"blob 1\0x", usedforsecurity=False).digest()))
     assert list((Path(make_layout(tmp_path).store) / "objects" / "pack").iterdir()) == []
     assert objects.read_blob(objects.write_blob(b"x")) == b"x"
 
