@@ -36,10 +36,16 @@ class ProjectFiles:
         except OSError:
             return None
 
-    def write(self, path: bytes, content: bytes, mode: bytes) -> None:
+    def write(self, path: bytes, content: bytes, mode: bytes, *, replace: bool = True) -> None:
         """Put a file or a link at a path, whole or not at all; directories above it are made.
 
         A file that was there keeps its permission bits, the executable ones excepted.
+
+        Args:
+            path: Where it goes.
+            content: The bytes of a file, or the target of a link.
+            mode: git's mode.
+            replace: Whether what stands there is replaced; otherwise it is an error that anything does.
 
         Raises:
             OSError: It can't be written there, or a link or a file stands where a directory has to be.
@@ -51,7 +57,11 @@ class ProjectFiles:
                     os.symlink(content, aside, dir_fd=parent)
                 else:
                     _write_aside(parent, aside, content, _permissions(parent, name, mode))
-                os.rename(aside, name, src_dir_fd=parent, dst_dir_fd=parent)
+                if replace:
+                    os.rename(aside, name, src_dir_fd=parent, dst_dir_fd=parent)
+                else:
+                    os.link(aside, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+                    os.unlink(aside, dir_fd=parent)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(aside, dir_fd=parent)

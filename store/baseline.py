@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from store.capture import Scope
     from store.objects import ObjectStore, Oid
+    from store.patterns import Patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ class Baseline:
     """What is not captured, and why; ignored files excepted."""
     older_than_pins: frozenset[bytes] = frozenset()
     """Ignored files that are captured since a tool named them, and that existed before it did."""
+
+    patterns: Patterns | None = None
+    """What decided which files count, the project's own `.gitignore` files apart."""
+    made_by_tools: frozenset[bytes] = frozenset()
+    """Ignored files that are captured since a tool named them, and that it made."""
 
     @property
     def nested(self) -> list[bytes]:
@@ -81,7 +87,14 @@ def refresh(
         count += _is_file(difference.new) - _is_file(difference.old)
     if count > scope.limits.max_files:
         raise too_many_files(scope)
-    return Baseline(tree, count, MappingProxyType(work.left_out), scope.list_older_than_pins())
+    return Baseline(
+        tree,
+        count,
+        MappingProxyType(work.left_out),
+        scope.list_older_than_pins(),
+        scope.patterns,
+        scope.list_made_by_tools(),
+    )
 
 
 def too_many_files(scope: Scope) -> TooManyFilesError:

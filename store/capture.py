@@ -108,19 +108,31 @@ def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits)
     Returns:
         What a tree holds for it; or why it is left out; or nothing, when there is no such file (a directory included).
     """
-    full = os.path.join(root, path)
     try:
-        status = os.lstat(full)
-        if stat.S_ISDIR(status.st_mode):
-            return None
-        if stat.S_ISLNK(status.st_mode):
-            return Entry(MODE_LINK, objects.write_blob(os.readlink(full)))
-        reason = _refuse(status, limits)
-        return LeftOut(path, reason) if reason is not None else _capture_file(objects, full, path, limits)
+        found = _read_path(os.path.join(root, path), limits)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
         return LeftOut(path, Reason.UNREADABLE)
+    if found is None:
+        return None
+    if isinstance(found, Reason):
+        return LeftOut(path, found)
+    mode, content = found
+    return Entry(mode, objects.write_blob(content))
+
+
+def _read_path(full: bytes, limits: Limits) -> tuple[bytes, bytes] | Reason | None:
+    """Return the mode and content of a file or link, or why it is not read; nothing for a directory.
+
+    Only the project is touched here, so that an error of the store is never taken for one of the project.
+    """
+    status = os.lstat(full)
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return MODE_LINK, os.readlink(full)
+    return _refuse(status, limits) or _read_file(full, limits)
 
 
 def _refuse(status: os.stat_result, limits: Limits) -> Reason | None:
@@ -132,8 +144,8 @@ def _refuse(status: os.stat_result, limits: Limits) -> Reason | None:
     return None
 
 
-def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits) -> Entry | LeftOut:
-    """Read a file until it holds still, and store it."""
+def _read_file(full: bytes, limits: Limits) -> tuple[bytes, bytes] | Reason:
+    """Read a file until it holds still."""
     for _ in range(_READ_TRIES):
         started_ns = time.time_ns()
         descriptor = open_unfollowed(full)
@@ -141,7 +153,7 @@ def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits
             before = os.fstat(descriptor)
             mode, reason = mode_of(before), _refuse(before, limits)
             if mode is None or reason is not None:
-                return LeftOut(path, reason or Reason.SPECIAL)
+                return reason or Reason.SPECIAL
             content = _read_whole(descriptor, before.st_size)
             if is_racy(before, started_ns) and not _is_read_again(descriptor, content):
                 continue
@@ -149,8 +161,8 @@ def _capture_file(objects: ObjectStore, full: bytes, path: bytes, limits: Limits
         finally:
             os.close(descriptor)
         if len(content) == after.st_size and _same(before, after):
-            return Entry(mode, objects.write_blob(content))
-    return LeftOut(path, Reason.RESTLESS)
+            return mode, content
+    return Reason.RESTLESS
 
 
 def _is_read_again(descriptor: int, content: bytes) -> bool:
@@ -224,6 +236,10 @@ class Scope:
     def list_older_than_pins(self) -> frozenset[bytes]:
         """Return the ignored paths that stood there, in no checkpoint, before a tool named them."""
         return frozenset(path for path, existed in self.pinned.items() if existed and self.is_pinned(path))
+
+    def list_made_by_tools(self) -> frozenset[bytes]:
+        """Return the ignored paths at which there was nothing before a tool named them."""
+        return frozenset(path for path, existed in self.pinned.items() if not existed)
 
     def is_pinned(self, path: bytes) -> bool:
         """Tell whether a tool named a path, so that it is captured though ignored; never through a link."""

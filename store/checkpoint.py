@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from store.layout import Layout
     from store.project_store import ProjectStore
 
-_NOTED_PATHS = 200
-"""At most this many left-out paths stand in a checkpoint's note; the count is always exact."""
 _LABELLED_NESTED = 3
 
 
@@ -85,16 +83,26 @@ def take_checkpoint(
     """
     objects, ref = store.objects, tip_ref(store.project.hash)
     tip = objects.read_ref(ref)
-    if tip is not None and not even_if_unchanged and (newest := objects.read_commit(tip)).tree == baseline.tree:
+    commit = _describe(baseline, label, parent=tip)
+    if tip is not None and not even_if_unchanged and _says_the_same(newest := objects.read_commit(tip), commit):
         return Taken(newest, is_new=False)
     if baseline.tree == EMPTY_TREE:
         objects.write_tree({})
-    commit = _describe(baseline, label, parent=tip)
     oid = objects.write_commit(commit)
     objects.move_ref(ref, old=tip, new=oid)
     trim_history(store.layout, list_history(store), keep_count)
     mark_gc_pending(store.layout)
     return Taken(objects.read_commit(oid), is_new=True)
+
+
+def _says_the_same(newest: Commit, commit: Commit) -> bool:
+    """Tell whether two checkpoints hold the same, and leave the same out.
+
+    What a checkpoint left out is never taken for created since, so it has to know of it.
+    """
+    return newest.tree == commit.tree and all(
+        (newest.note.get(field) or []) == (commit.note.get(field) or []) for field in ("skipped", "nested")
+    )
 
 
 def mark_gc_pending(layout: Layout) -> None:
@@ -112,9 +120,8 @@ def _describe(baseline: Baseline, label: Label, *, parent: Oid | None) -> Commit
         if value is not None
     }
     if baseline.left_out:
-        listed = sorted(baseline.left_out.items())[:_NOTED_PATHS]
+        listed = sorted(baseline.left_out.items())  # all of them: a rollback never removes what was left out
         note["skipped"] = [{"path": os.fsdecode(path), "reason": reason.value} for path, reason in listed]
-        note["skipped_count"] = len(baseline.left_out)
     note["nested"] = [os.fsdecode(path) for path in baseline.nested]
     return Commit(
         oid=Oid(b""),

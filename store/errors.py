@@ -11,6 +11,7 @@ StoreError                      kind "store", exit code 1
 ├── NestedRepositoriesError     kind "nested": the rollback would touch what was not captured
 ├── TooManyFilesError           kind "too-many-files": the project is larger than the settings allow
 ├── SafetyCheckpointError       kind "safety": no way back could be recorded, so nothing was changed
+├── PackFailedError             kind "pack": many objects could not be written, and none of them is in the store
 ├── NoSpaceError                kind "no-space": too little free disk to add anything
 └── DeadlinePassedError         kind "deadline": the time the caller gave is over
 SelectionError                  kind "usage", exit code 2 (a UsageError): a path or id that is refused as written
@@ -112,3 +113,9 @@ class NoSpaceError(StoreError):
     """Report that there is too little free disk to add anything."""
 
     kind = "no-space"
+
+
+class PackFailedError(StoreError):
+    """Report that many objects could not be written; none of them is in the store."""
+
+    kind = "pack"

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
+from store.errors import PackFailedError
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -39,6 +41,8 @@ class PackWriter:
         self._directory = os.path.join(store, "objects", "pack")
         self._guard = threading.Lock()
         self._entries: dict[bytes, tuple[int, int]] = {}
+        self._is_broken = False
+        self._index_path = ""
         descriptor, self._path = tempfile.mkstemp(prefix="tmp_pack_", dir=self._directory)
         self._file = os.fdopen(descriptor, "wb+", buffering=_BUFFER_BYTES)
         self._position = self._file.write(struct.pack(">4sII", b"PACK", 2, 0))
@@ -50,12 +54,18 @@ class PackWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
+            if error is None and self._is_broken:
+                raise PackFailedError("The pack can't be written.")
             if error is None and self._entries:
                 self._finish()
+        except OSError as failed:
+            raise PackFailedError(f"The pack can't be written: {failed.strerror}.") from failed
         finally:
-            self._file.close()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path)
+            with contextlib.suppress(OSError):  # closing flushes what is not going to be used
+                self._file.close()
+            for debris in (self._path, self._index_path):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(debris)
 
     def has(self, oid: bytes) -> bool:
         """Tell whether an object is in the pack."""
@@ -77,10 +87,20 @@ class PackWriter:
         checksum = zlib.crc32(data)
         with self._guard:
             if oid not in self._entries:
-                self._entries[oid] = (self._position, checksum)
-                self._file.write(data)
-                self._position += len(data)
+                self._append(data)
+                self._entries[oid] = (self._position - len(data), checksum)
         return oid
+
+    def _append(self, data: bytes) -> None:
+        """Write to the end of the pack. After a failure nobody knows where that is, so all further writes fail."""
+        if self._is_broken:
+            raise PackFailedError("The pack can't be written.")
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self._is_broken = True
+            raise PackFailedError(f"The pack can't be written: {error.strerror}.") from error
+        self._position += len(data)
 
     def _finish(self) -> None:
         """Complete the pack, write its index, and give both their names: the index last, as it makes them visible."""
@@ -96,14 +116,14 @@ class PackWriter:
         os.fsync(self._file.fileno())
         os.fchmod(self._file.fileno(), 0o444)
         name = os.path.join(self._directory, f"pack-{checksum.hex()}")
-        descriptor, index = tempfile.mkstemp(prefix="tmp_idx_", dir=self._directory)
+        descriptor, self._index_path = tempfile.mkstemp(prefix="tmp_idx_", dir=self._directory)
         with os.fdopen(descriptor, "wb") as file:
             file.write(_format_index(self._entries, checksum))
             file.flush()
             os.fsync(descriptor)
             os.fchmod(descriptor, 0o444)
         os.rename(self._path, f"{name}.pack")
-        os.rename(index, f"{name}.idx")
+        os.rename(self._index_path, f"{name}.idx")
 
     def _hash_whole(self) -> bytes:
         digest = hashlib.sha1(usedforsecurity=False)

@@ -29,6 +29,7 @@ from store.ledger import (
     save_ledger,
 )
 from store.plan import LeftInPlace, Mode, Plan, Standing, plan_rollback
+from store.scope_then import ScopeThen
 from store.tree import compare, find_gitlinks, look_up, splice
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _find_standings(
     """Return every selected path at which the project differs from the checkpoint."""
     _check_selected(store, baseline, checkpoint, selection)
     objects, root = store.objects, store.project.root
-    files = ProjectFiles(root)
+    files, then = ProjectFiles(root), ScopeThen(objects, checkpoint, baseline.patterns)
     standings = []
     for difference in compare(objects, checkpoint.tree, baseline.tree):
         path, current, is_captured, obstacle = difference.path, difference.new, True, ""
@@ -205,6 +206,8 @@ def _find_standings(
                 current, is_captured = found, False
         if difference.old is None and path in baseline.older_than_pins:
             obstacle = "it was there, ignored and not captured, when the checkpoint was taken"
+        elif difference.old is None and path not in baseline.made_by_tools:
+            obstacle = obstacle or then.explain(path)
         if current == difference.old and not obstacle:
             continue
         written = ledger.get(path)
@@ -257,6 +260,8 @@ def _prepare(store: ProjectStore, standing: Standing) -> _Step:
             f"{os.fsdecode(standing.path)} changed while the rollback was planned; nothing was changed.",
             hint="Run the command again.",
         )
+    if standing.current is not None:
+        store.objects.read_blob(standing.current.oid)  # what can't be read back is no way back
     return _Step(standing, status)
 
 
@@ -312,7 +317,7 @@ def _write(store: ProjectStore, files: ProjectFiles, step: _Step, results: _Resu
         content = store.objects.read_blob(target.oid)
         if step.status is not None and stat.S_ISDIR(step.status.st_mode):
             files.remove_empty_tree(path)
-        files.write(path, content, target.mode)
+        files.write(path, content, target.mode, replace=step.status is not None)
     except (OSError, CheckpointError) as error:
         results.failed.append(LeftInPlace(path, _explain(error)))
         return
@@ -337,9 +342,9 @@ def _remove(files: ProjectFiles, path: bytes, step: _Step, results: _Results) ->
 def _is_still(files: ProjectFiles, path: bytes, step: _Step, results: _Results) -> bool:
     """Tell whether a path still holds what the safety checkpoint recorded; otherwise it is left in place."""
     now, then = files.status(path), step.status
-    if now is None or then is None or stat.S_ISDIR(now.st_mode):
+    if now is None or stat.S_ISDIR(now.st_mode):
         return True
-    if (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns) == (
+    if then is not None and (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns) == (
         then.st_ino,
         then.st_size,
         then.st_mtime_ns,

@@ -187,7 +187,14 @@ def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int,
         save_index(index_file, StatCache(tree, work.entries, digest, work.left_out))
     if interruption is not None:
         raise interruption
-    return Baseline(tree, len(work.entries), MappingProxyType(work.left_out), scope.list_older_than_pins())
+    return Baseline(
+        tree,
+        len(work.entries),
+        MappingProxyType(work.left_out),
+        scope.list_older_than_pins(),
+        scope.patterns,
+        scope.list_made_by_tools(),
+    )
 
 
 def _ignore_progress(done_count: int, total_count: int) -> None:

@@ -74,20 +74,21 @@ def _protect_under_lock(desk: Desk, event: Event, named: list[bytes], now: float
             attempt = Attempt(project.workdir, why, detail=detail)
         else:
             desk.note_attempt(now=now)
-            session = _remember(session, turn, event, attempt, project, baseline.tree)
+            session = _remember(session, event, label, attempt, project, baseline.tree)
     sessions.keep(event.session, session)
     return attempt
 
 
-def _remember(session: Session, turn: str, event: Event, attempt: Attempt, project: Project, tree: Oid) -> Session:
+def _remember(session: Session, event: Event, label: Label, attempt: Attempt, project: Project, tree: Oid) -> Session:
     """Return the session after a look at a project."""
+    turn = label.turn or ""
     if attempt.checkpoint is not None:
         session = mark_served(session, turn, project.hash, attempt.checkpoint.oid.hex())
     if event.is_shell:
         call = event.call or NOT_BY_NAME
         known = session.open_calls.get(call)
         trees = {**(known.trees if known else {}), project.hash: tree.hex()}
-        session = begin_call(session, call, OpenCall(trees, turn, event.tool))
+        session = begin_call(session, call, OpenCall(trees, turn, event.tool, label.now))
     return session
 
 

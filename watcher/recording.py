@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from watcher.events import Event
     from watcher.home import Desk
 
+_TICK_S = 0.02
+"""File times advance in steps of the kernel's timer, at most 10 ms."""
+
 
 def record(desk: Desk, event: Event, paths: Iterable[str], *, now: float) -> None:
     """Write into the ledger what a call left at each path it changed.
@@ -63,7 +66,22 @@ def _find_effects(desk: Desk, opened: OpenCall) -> dict[bytes, Fingerprint]:
         changed = list(compare(objects, Oid(bytes.fromhex(before)), after))
     except ObjectMissingError:
         return {}
-    return {difference.path: fingerprint_entry(objects, difference.new) for difference in changed}
+    return {
+        difference.path: fingerprint_entry(objects, difference.new)
+        for difference in changed
+        if difference.old is not None or _is_younger(os.path.join(project.root, difference.path), opened.began_at)
+    }
+
+
+def _is_younger(full: bytes, began_at: float) -> bool:
+    """Tell whether a file that a call seems to have created was touched since the call began.
+
+    One that was not was there before, and only counts now: a rule, a limit or a repository around it is gone.
+    """
+    try:
+        return os.lstat(full).st_ctime >= began_at - _TICK_S
+    except OSError:
+        return True
 
 
 def _write_ledger(desk: Desk, found: Mapping[bytes, Fingerprint], written: Written) -> None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError
-from store.files import make_private_directory, read_json_object, write_json
+from store.files import make_private_directory, read_json_object, to_seconds, write_json
 from store.layout import ProjectHash
 from watcher.turns import OpenCall, Session, Turn
 
@@ -136,6 +136,7 @@ def _format(session: Session) -> dict[str, object]:
                 "trees": {str(project): tree for project, tree in opened.trees.items()},
                 "turn": opened.turn,
                 "tool": opened.tool,
+                "began_at": opened.began_at,
             }
             for name, opened in session.open_calls.items()
         },
@@ -174,4 +175,5 @@ def _parse_call(raw: Mapping[str, object]) -> OpenCall:
         {ProjectHash(str(name)): str(tree) for name, tree in trees.items()} if isinstance(trees, dict) else {},
         turn=str(raw.get("turn")),
         tool=str(raw.get("tool")),
+        began_at=to_seconds(raw.get("began_at")) or 0.0,
     )

@@ -38,6 +38,8 @@ class OpenCall:
     """By project: the tree before the call, in hex."""
     turn: str
     tool: str
+    began_at: float = 0.0
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
