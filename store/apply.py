@@ -27,6 +27,8 @@ class ProjectFiles:
 
     def __init__(self, root: bytes) -> None:
         self._root = root
+        self.made: list[bytes] = []
+        """The directories made, in that order."""
 
     def status(self, path: bytes) -> os.stat_result | None:
         """Return the stat data of what stands at a path; nothing when it is gone or a link leads there."""
@@ -36,15 +38,15 @@ class ProjectFiles:
         except OSError:
             return None
 
-    def write(self, path: bytes, content: bytes, mode: bytes, *, replace: bool = True) -> None:
+    def write(self, path: bytes, content: bytes, mode: bytes, bits: int | None = None, *, replace: bool = True) -> None:
         """Put a file or a link at a path, whole or not at all; directories above it are made.
-
-        A file that was there keeps its permission bits, the executable ones excepted.
 
         Args:
             path: Where it goes.
             content: The bytes of a file, or the target of a link.
             mode: git's mode.
+            bits: The permission bits of a file. Without them a file that was there keeps its own, the executable ones
+                excepted, and a new one gets those of the user's umask.
             replace: Whether what stands there is replaced; otherwise it is an error that anything does.
 
         Raises:
@@ -56,7 +58,7 @@ class ProjectFiles:
                 if mode == MODE_LINK:
                     os.symlink(content, aside, dir_fd=parent)
                 else:
-                    _write_aside(parent, aside, content, _permissions(parent, name, mode))
+                    _write_aside(parent, aside, content, _permissions(parent, name, mode) if bits is None else bits)
                 if replace:
                     os.rename(aside, name, src_dir_fd=parent, dst_dir_fd=parent)
                 else:
@@ -66,6 +68,28 @@ class ProjectFiles:
                 with contextlib.suppress(OSError):
                     os.unlink(aside, dir_fd=parent)
                 raise
+
+    def make_directory(self, path: bytes) -> None:
+        """Make a directory, and those above it; one that is there is left as it is.
+
+        Raises:
+            OSError: It can't be made, or a link or a file stands there.
+        """
+        with self._parent(path + b"/", create=True):
+            pass
+
+    def set_bits(self, path: bytes, bits: int) -> None:
+        """Give a file or a directory its permission bits.
+
+        Raises:
+            OSError: It can't be done, or a link stands there.
+        """
+        with self._parent(path) as (parent, name):
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                os.fchmod(descriptor, bits)
+            finally:
+                os.close(descriptor)
 
     def remove(self, path: bytes) -> None:
         """Remove a file or a link.
@@ -107,16 +131,26 @@ class ProjectFiles:
                     if stat.S_ISLNK(os.lstat(below, dir_fd=descriptor).st_mode):
                         yield above + below
 
+    def list_names(self, path: bytes) -> list[bytes]:
+        """Return the names in a directory.
+
+        Raises:
+            OSError: It can't be read, or is none.
+        """
+        with self._parent(path + b"/") as (directory, _):
+            return [os.fsencode(name) for name in os.listdir(directory)]
+
     @contextmanager
     def _parent(self, path: bytes, *, create: bool = False) -> Iterator[tuple[int, bytes]]:
         """Open the directory that holds a path, step by step, and give it with the path's last name."""
         *directories, name = path.split(b"/")
         current = os.open(self._root, _DIRECTORY)
         try:
-            for directory in directories:
+            for depth, directory in enumerate(directories, 1):
                 if create:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(directory, dir_fd=current)
+                        self.made.append(b"/".join(directories[:depth]))
                 below = os.open(directory, _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below

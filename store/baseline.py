@@ -5,9 +5,10 @@ Owns the fast road, which looks only at paths known to be dirty. Where those can
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING
 from store.capture import LeftOut, Reason, Walk, capture_path, find_device
 from store.errors import TooManyFilesError
 from store.nested import read_nested_head
+from store.objects import MODE_EXECUTABLE, MODE_FILE
+from store.permissions import Permissions, parent_of
+from store.state import State
 from store.tree import Changes, compare, flatten, look_up, splice
 
 if TYPE_CHECKING:
@@ -34,6 +38,10 @@ class Baseline:
     """How many files and links are captured."""
     left_out: Mapping[bytes, Reason] = field(default_factory=lambda: MappingProxyType({}))
     """What is not captured, and why; ignored files excepted."""
+    permissions: Permissions = field(default_factory=Permissions)
+    """The permission bits of what is captured."""
+    empty_directories: frozenset[bytes] = frozenset()
+    """Directories that are not ignored and in which nothing counts."""
     older_than_pins: frozenset[bytes] = frozenset()
     """Ignored files that are captured since a tool named them, and that existed before it did."""
 
@@ -41,6 +49,11 @@ class Baseline:
     """What decided which files count, the project's own `.gitignore` files apart."""
     made_by_tools: frozenset[bytes] = frozenset()
     """Ignored files that are captured since a tool named them, and that it made."""
+
+    @property
+    def state(self) -> State:
+        """Return what a checkpoint of it holds."""
+        return State(self.tree, self.permissions, self.empty_directories)
 
     @property
     def nested(self) -> list[bytes]:
@@ -87,13 +100,16 @@ def refresh(
         count += _is_file(difference.new) - _is_file(difference.old)
     if count > scope.limits.max_files:
         raise too_many_files(scope)
-    return Baseline(
-        tree,
-        count,
-        MappingProxyType(work.left_out),
-        scope.list_older_than_pins(),
-        scope.patterns,
-        scope.list_made_by_tools(),
+    return with_scope(work.finish(tree, count), scope)
+
+
+def with_scope(baseline: Baseline, scope: Scope) -> Baseline:
+    """Return a baseline that tells by what rules it was made."""
+    return replace(
+        baseline,
+        older_than_pins=scope.list_older_than_pins(),
+        patterns=scope.patterns,
+        made_by_tools=scope.list_made_by_tools(),
     )
 
 
@@ -115,17 +131,22 @@ class _Refresh:
         self._scope = scope
         self._baseline = baseline
         self._places: dict[bytes, _Place] = {b"": _Place.OPEN}
+        self._modes: dict[bytes, int] = {}
+        """The mode of each captured file and each directory looked at, as `lstat` gives it."""
+        self._empty: set[bytes] = set()
         self._walked: set[bytes] = set()
+        self._looked_at: set[bytes] = set()
         self._device = find_device(scope.root)
 
     def look_at_path(self, path: bytes) -> None:
         """Find out what one path holds now."""
-        if any(above in self._walked for above in _ancestors(path)):
+        self._looked_at.add(path)
+        if self._is_walked(path):
             if not self._scope.is_pinned(path):
                 return
         else:
             self.left_out.pop(path, None)
-        match self._place_of(_parent(path)):
+        match self._place_of(parent_of(path)):
             case _Place.NESTED:
                 self.look_at_directory(
                     next(above for above in _ancestors(path) if self._place_of(above) is _Place.NESTED)
@@ -149,7 +170,7 @@ class _Refresh:
             self.changes[directory] = None
         match self._place_of(directory):
             case _Place.GONE:
-                if self._place_of(_parent(directory)) is _Place.OPEN:
+                if self._place_of(parent_of(directory)) is _Place.OPEN:
                     self._look_at_file(directory)
             case _Place.OPEN | _Place.NESTED:
                 self._walk(directory)
@@ -163,8 +184,11 @@ class _Refresh:
             self._store(path)
         self.changes.update(walk.nested)
         self.left_out.update(walk.left_out)
+        self._modes |= walk.modes
+        self._empty |= walk.empty
 
     def _look_at_file(self, path: bytes) -> None:
+        self._looked_at.add(path)
         full = os.path.join(self._scope.root, path)
         if os.path.isdir(full) and not os.path.islink(full):
             if path not in self._walked:
@@ -176,17 +200,75 @@ class _Refresh:
 
     def _store(self, path: bytes) -> None:
         found = capture_path(self._objects, self._scope.root, path, self._scope.limits)
-        if isinstance(found, LeftOut):
-            self.left_out[path] = found.reason
+        if found is None or isinstance(found, LeftOut):
+            if found is not None:
+                self.left_out[path] = found.reason
             self.changes[path] = None
-        else:
-            self.changes[path] = found
+            return
+        self.changes[path] = found.entry
+        if found.bits is not None:
+            self._modes[path] = stat.S_IFREG | found.bits
+
+    def finish(self, tree: Oid, file_count: int) -> Baseline:
+        """Return the baseline of a tree, with what git can't hold."""
+        before = self._baseline
+        empty = self._empty | {path for path in before.empty_directories if not self._is_walked(path)}
+        doubtful = self._list_doubtful()
+        for directory in doubtful:
+            if not self._has_directory(tree, directory) and self._is_empty_now(directory):
+                empty.add(directory)
+            else:
+                empty.discard(directory)
+        after = State(tree, None, frozenset(empty))
+        for directory in doubtful:
+            is_known = not self._is_walked(directory) and before.state.has_directory(self._objects, directory)
+            if not is_known and directory not in self._modes and after.has_directory(self._objects, directory):
+                self._note_mode(directory)  # one that is known would have been walked, had its bits changed
+        found = {
+            path: mode
+            for path, mode in self._modes.items()
+            if (after.has_directory(self._objects, path) if stat.S_ISDIR(mode) else self._is_kept(path))
+        }
+        gone = {*self.changes, *(path for path in doubtful if not after.has_directory(self._objects, path))}
+        return replace(
+            before,
+            tree=tree,
+            file_count=file_count,
+            left_out=MappingProxyType(self.left_out),
+            permissions=before.permissions.forget_below(self._walked).update(found, gone),
+            empty_directories=frozenset(empty),
+        )
+
+    def _list_doubtful(self) -> list[bytes]:
+        """Return the directories that may have come, gone, been filled or emptied: those above what was looked at."""
+        above = {each for path in self._looked_at | self._walked for each in _ancestors(path)}
+        return sorted(path for path in above if self.changes.get(path) is None)
+
+    def _is_walked(self, path: bytes) -> bool:
+        return bool(self._walked) and any(above in self._walked for above in (b"", *_ancestors(path)))
+
+    def _has_directory(self, tree: Oid, path: bytes) -> bool:
+        entry = look_up(self._objects, tree, path)
+        return entry is not None and entry.is_tree
+
+    def _is_kept(self, path: bytes) -> bool:
+        """Tell whether a path is a file of the new tree that has bits."""
+        entry = self.changes.get(path)
+        return entry is not None and entry.mode in (MODE_FILE, MODE_EXECUTABLE)
+
+    def _is_empty_now(self, directory: bytes) -> bool:
+        """Tell whether a path is a directory that counts and in which nothing does."""
+        return self._place_of(directory) is _Place.OPEN and Walk(self._scope).is_empty(directory)
+
+    def _note_mode(self, directory: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._modes[directory] = os.lstat(os.path.join(self._scope.root, directory)).st_mode
 
     def _place_of(self, directory: bytes) -> _Place:
         """Return what a directory is to the paths below it; each one is looked at once."""
         known = self._places.get(directory)
         if known is None:
-            above = self._place_of(_parent(directory))
+            above = self._place_of(parent_of(directory))
             known = self._look_at_place(directory) if above is _Place.OPEN else above
             self._places[directory] = known
         return known
@@ -213,18 +295,14 @@ def _is_file(entry: object) -> int:
     return 0 if entry is None else 1
 
 
-def _parent(path: bytes) -> bytes:
-    return path.rpartition(b"/")[0]
-
-
 def _ancestors(path: bytes) -> Iterable[bytes]:
     """Yield a path and every directory above it, the project itself excepted."""
     while path:
         yield path
-        path = _parent(path)
+        path = parent_of(path)
 
 
 def _outermost(trees: Iterable[bytes]) -> list[bytes]:
     """Return the directories that lie in no other one of the set, in order."""
     given = frozenset(trees)
-    return [tree for tree in sorted(given) if not any(above in given for above in _ancestors(_parent(tree)))]
+    return [tree for tree in sorted(given) if not any(above in given for above in _ancestors(parent_of(tree)))]

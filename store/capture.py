@@ -21,6 +21,7 @@ from store.files import open_unfollowed
 from store.index import is_racy, mode_of
 from store.nested import read_nested_head
 from store.objects import MODE_GITLINK, MODE_LINK, Entry
+from store.state import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,13 +101,13 @@ def is_secret(path: bytes) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in _SECRET_NAMES)
 
 
-def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits) -> Entry | LeftOut | None:
+def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits) -> Node | LeftOut | None:
     """Store the content of one file or link, exactly as it is on disk.
 
     The caller makes sure that the directories above are directories and not links.
 
     Returns:
-        What a tree holds for it; or why it is left out; or nothing, when there is no such file (a directory included).
+        What stands there; or why it is left out; or nothing, when there is no such file (a directory included).
     """
     try:
         found = _read_path(os.path.join(root, path), limits)
@@ -118,12 +119,16 @@ def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits)
         return None
     if isinstance(found, Reason):
         return LeftOut(path, found)
-    mode, content = found
-    return Entry(mode, objects.write_blob(content))
+    mode, bits, content = found
+    return Node(Entry(mode, objects.write_blob(content)), bits)
 
 
-def _read_path(full: bytes, limits: Limits) -> tuple[bytes, bytes] | Reason | None:
-    """Return the mode and content of a file or link, or why it is not read; nothing for a directory.
+_Read = tuple[bytes, int | None, bytes]
+"""git's mode, the permission bits, and the content."""
+
+
+def _read_path(full: bytes, limits: Limits) -> _Read | Reason | None:
+    """Return what a file or link is, or why it is not read; nothing for a directory.
 
     Only the project is touched here, so that an error of the store is never taken for one of the project.
     """
@@ -131,7 +136,7 @@ def _read_path(full: bytes, limits: Limits) -> tuple[bytes, bytes] | Reason | No
     if stat.S_ISDIR(status.st_mode):
         return None
     if stat.S_ISLNK(status.st_mode):
-        return MODE_LINK, os.readlink(full)
+        return MODE_LINK, None, os.readlink(full)
     return _refuse(status, limits) or _read_file(full, limits)
 
 
@@ -144,7 +149,7 @@ def _refuse(status: os.stat_result, limits: Limits) -> Reason | None:
     return None
 
 
-def _read_file(full: bytes, limits: Limits) -> tuple[bytes, bytes] | Reason:
+def _read_file(full: bytes, limits: Limits) -> _Read | Reason:
     """Read a file until it holds still."""
     for _ in range(_READ_TRIES):
         started_ns = time.time_ns()
@@ -161,7 +166,7 @@ def _read_file(full: bytes, limits: Limits) -> tuple[bytes, bytes] | Reason:
         finally:
             os.close(descriptor)
         if len(content) == after.st_size and _same(before, after):
-            return mode, content
+            return mode, stat.S_IMODE(before.st_mode), content
     return Reason.RESTLESS
 
 
@@ -261,6 +266,10 @@ class Walk:
     """What was met and not captured, ignored files excepted."""
     nested: dict[bytes, Entry] = field(default_factory=dict)
     """The nested repositories met, as a tree records them."""
+    modes: dict[bytes, int] = field(default_factory=dict)
+    """The mode of each directory walked, as `lstat` gives it."""
+    empty: set[bytes] = field(default_factory=set)
+    """The directories walked in which nothing counts."""
 
     def files(self, directory: bytes = b"") -> Iterator[tuple[bytes, os.stat_result]]:
         """Yield the path and stat data of every file and link below a directory that is itself not ignored.
@@ -279,10 +288,12 @@ class Walk:
             if current and self._is_reference(current, entries, device):
                 continue
             rules = self.scope.rules.enter(current)
+            is_empty = bool(current) and current not in self.left_out
             for entry in entries:
                 is_directory = entry.is_dir(follow_symlinks=False)
                 if rules.ignores(entry.name, is_directory):
                     continue
+                is_empty = False
                 if is_directory:
                     pending.append(prefix + entry.name)
                     continue
@@ -290,6 +301,15 @@ class Walk:
                     yield prefix + entry.name, entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
+            if is_empty:
+                self.empty.add(current)
+
+    def is_empty(self, directory: bytes) -> bool:
+        """Tell whether nothing counts in a directory that is itself not ignored."""
+        entries, rules = self._list(directory), self.scope.rules.enter(directory)
+        return directory not in self.left_out and all(
+            rules.ignores(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries
+        )
 
     def _list(self, directory: bytes) -> list[os.DirEntry[bytes]]:
         """Return what a directory holds; one that is gone or can't be read holds nothing, unless it is the project."""
@@ -309,16 +329,19 @@ class Walk:
         """Tell whether a directory is recorded or named instead of being walked."""
         full = os.path.join(self.scope.root, directory)
         try:
-            if os.lstat(full).st_dev != device:
-                self.left_out[directory] = Reason.MOUNT
-                return True
+            status = os.lstat(full)
         except OSError:
             return True
+        if status.st_dev != device:
+            self.left_out[directory] = Reason.MOUNT
+            return True
+        self.modes[directory] = status.st_mode
         if self.scope.limits.capture_nested or not any(entry.name == b".git" for entry in entries):
             return False
         head = read_nested_head(full)
         if head is None:
             return False
+        del self.modes[directory]
         self.nested[directory] = Entry(MODE_GITLINK, head)
         self.left_out[directory] = Reason.NESTED
         return True
@@ -339,8 +362,17 @@ def find_device(root: bytes) -> int:
     Raises:
         StoreError: The project can't be read.
     """
+    return look_at_root(root).st_dev
+
+
+def look_at_root(root: bytes) -> os.stat_result:
+    """Return the stat data of a project's own directory.
+
+    Raises:
+        StoreError: The project can't be read.
+    """
     try:
-        return os.lstat(root).st_dev
+        return os.lstat(root)
     except OSError as error:
         raise _unreadable(root, error) from error
 

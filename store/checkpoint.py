@@ -16,6 +16,7 @@ from store.files import write_atomically
 from store.history import list_history, trim_history
 from store.layout import tip_ref
 from store.objects import EMPTY_TREE, Commit, Oid
+from store.state import STATE_FIELDS, format_state
 
 if TYPE_CHECKING:
     from store.baseline import Baseline
@@ -95,14 +96,25 @@ def take_checkpoint(
     return Taken(objects.read_commit(oid), is_new=True)
 
 
+def record_state(store: ProjectStore, baseline: Baseline, label: Label) -> Oid:
+    """Write the baseline into the store as a commit that is in no history, and return its id.
+
+    It is found again until the next gc.
+    """
+    if baseline.tree == EMPTY_TREE:
+        store.objects.write_tree({})
+    return store.objects.write_commit(_describe(baseline, label, parent=None))
+
+
 def _says_the_same(newest: Commit, commit: Commit) -> bool:
     """Tell whether two checkpoints hold the same, and leave the same out.
 
-    What a checkpoint left out is never taken for created since, so it has to know of it.
+    What a checkpoint left out is never taken for created since, so it has to know of it. What the newest one, of
+    another program, does not tell of its state is taken to be the same.
     """
-    return newest.tree == commit.tree and all(
-        (newest.note.get(field) or []) == (commit.note.get(field) or []) for field in ("skipped", "nested")
-    )
+    left_out = all((newest.note.get(field) or []) == (commit.note.get(field) or []) for field in ("skipped", "nested"))
+    beside = all(newest.note.get(field, now) == now for field, now in commit.note.items() if field in STATE_FIELDS)
+    return newest.tree == commit.tree and left_out and beside
 
 
 def mark_gc_pending(layout: Layout) -> None:
@@ -123,6 +135,7 @@ def _describe(baseline: Baseline, label: Label, *, parent: Oid | None) -> Commit
         listed = sorted(baseline.left_out.items())  # all of them: a rollback never removes what was left out
         note["skipped"] = [{"path": os.fsdecode(path), "reason": reason.value} for path, reason in listed]
     note["nested"] = [os.fsdecode(path) for path in baseline.nested]
+    note |= format_state(baseline.state)
     return Commit(
         oid=Oid(b""),
         tree=baseline.tree,

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from store.files import read_file, to_path, write_atomically
 from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
+from store.permissions import Permissions, parent_of
+from store.state import format_permissions, lead_to, parse_paths, parse_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,17 +31,35 @@ _FIXED_BYTES = 62
 _HEADER_BYTES = 12
 _END_MARK_BYTES = 32
 """git's `EOIE` extension, which says where the entries end."""
+_CTIME_BYTES = 8
 _SIZE_AT = slice(36, 40)
 _MODE_AT = slice(24, 28)
 _MODES = {0o100644: MODE_FILE, 0o100755: MODE_EXECUTABLE, 0o120000: MODE_LINK, 0o160000: MODE_GITLINK}
 _TICK_NS = 20_000_000
 """File times advance in steps of the kernel's timer, at most 10 ms."""
-_COARSE_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
+_COARSE_NS = 2 * _SECOND_NS
 """File systems without fractions of a second advance in steps of up to 2 s."""
 _LOW = 0xFFFFFFFF
 
 Signature = bytes
 """The stat data of one file as it stands in an index entry, 40 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Hold what git's index has no place for; all of it stands in an extension of our own."""
+
+    digest: str = ""
+    """What decided which files count; empty in an index of another program."""
+    left_out: Mapping[bytes, str] = field(default_factory=dict)
+    """What was not captured, and why."""
+    permissions: Permissions = field(default_factory=Permissions)
+    """The permission bits of the entries and the directories."""
+    empty_directories: frozenset[bytes] = frozenset()
+    """Directories in which nothing counts."""
+    rule_files: Mapping[bytes, str] = field(default_factory=dict)
+    """By path of each `.gitignore` that counted: what its stat data was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +70,7 @@ class Summary:
     """The tree that the entries make up."""
     file_count: int
     """How many entries there are."""
-    digest: str = ""
-    """What decided which files count; empty in an index of another program."""
-    left_out: Mapping[bytes, str] = field(default_factory=dict)
-    """What was not captured, and why."""
+    beside: Beside = field(default_factory=Beside)
     directories: Sequence[bytes] = ()
     """Every directory that holds an entry, itself or below."""
 
@@ -66,10 +83,7 @@ class StatCache:
     """The tree that the entries make up."""
     entries: dict[bytes, tuple[Signature, Oid]] = field(default_factory=dict)
     """By path: the stat data and the content that went with it."""
-    digest: str = ""
-    """What decided which files count."""
-    left_out: Mapping[bytes, str] = field(default_factory=dict)
-    """What was not captured, and why."""
+    beside: Beside = field(default_factory=Beside)
 
     def entry(self, path: bytes) -> Entry | None:
         """Return what the tree has at a path."""
@@ -104,13 +118,38 @@ def is_racy(status: os.stat_result, read_after_ns: int) -> bool:
         read_after_ns: A moment before the file was read, nanoseconds since the epoch.
     """
     newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
-    step_ns = _COARSE_NS if newest_ns % 1_000_000_000 == 0 else _TICK_NS
+    step_ns = _COARSE_NS if newest_ns % _SECOND_NS == 0 else _TICK_NS
     return newest_ns >= read_after_ns - step_ns
 
 
+def sign_rules(path: bytes, read_after_ns: int = 0) -> str:
+    """Return what the stat data of a `.gitignore` is, as text.
+
+    Args:
+        path: The file.
+        read_after_ns: A moment before it was read; what may have changed since gets the stat data that no file has.
+    """
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    if read_after_ns and is_racy(status, read_after_ns):
+        return "racy"
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def is_racy_to_git(status: os.stat_result, read_after_ns: int) -> bool:
+    """Tell the same of git, which as commonly built compares whole seconds."""
+    newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+    return newest_ns // _SECOND_NS >= (read_after_ns - _TICK_NS) // _SECOND_NS or is_racy(status, read_after_ns)
+
+
 def smudge(signature: Signature) -> Signature:
-    """Return stat data that no file has, so that a racy file is read again next time; git does the same."""
-    return signature[: _SIZE_AT.start] + b"\0\0\0\0"
+    """Return stat data that no file has, so that a racy file is looked at again next time.
+
+    git does the same with the size alone; but an empty file has that size, and its permission bits may change.
+    """
+    return bytes(_CTIME_BYTES) + signature[_CTIME_BYTES : _SIZE_AT.start] + b"\0\0\0\0"
 
 
 def load_summary(path: str) -> Summary | None:
@@ -128,10 +167,10 @@ def load_summary(path: str) -> Summary | None:
         return None
     extensions = _read_extensions(raw, int.from_bytes(raw[mark + 8 : mark + 12], "big"))
     tree = _find_root_tree(extensions)
-    note = _parse_note(extensions.get(b"HCKP", b""))
     if tree is None:
         return None
-    return Summary(tree, int.from_bytes(raw[8:12], "big"), note.digest, note.left_out, note.directories)
+    beside, directories = _parse_note(extensions.get(b"HCKP", b""))
+    return Summary(tree, int.from_bytes(raw[8:12], "big"), beside, directories)
 
 
 def load_index(path: str) -> StatCache | None:
@@ -156,8 +195,7 @@ def load_index(path: str) -> StatCache | None:
         return None
     extensions = _read_extensions(raw, position)
     tree = _find_root_tree(extensions)
-    note = _parse_note(extensions.get(b"HCKP", b""))
-    return None if tree is None else StatCache(tree, entries, note.digest, note.left_out)
+    return None if tree is None else StatCache(tree, entries, _parse_note(extensions.get(b"HCKP", b""))[0])
 
 
 def save_index(path: str, cache: StatCache) -> None:
@@ -203,47 +241,50 @@ def _find_root_tree(extensions: Mapping[bytes, bytes]) -> Oid | None:
     return Oid(rest[:20]) if len(rest) >= 20 and not counts.startswith(b"-") else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """Hold what our own extension says."""
-
-    digest: str = ""
-    left_out: Mapping[bytes, str] = field(default_factory=dict)
-    directories: Sequence[bytes] = ()
-
-
 def _format_note(cache: StatCache) -> bytes:
-    left_out = {os.fsdecode(path): reason for path, reason in cache.left_out.items()}
-    directories = [os.fsdecode(directory) for directory in sorted(_list_directories(cache.entries))]
-    return json.dumps({"v": 1, "digest": cache.digest, "left_out": left_out, "directories": directories}).encode()
+    beside = cache.beside
+    raw = {
+        "v": 2,
+        "digest": beside.digest,
+        "left_out": {os.fsdecode(path): reason for path, reason in beside.left_out.items()},
+        "modes": format_permissions(beside.permissions),
+        "empty_dirs": [os.fsdecode(path) for path in sorted(beside.empty_directories)],
+        "rule_files": {os.fsdecode(path): signature for path, signature in beside.rule_files.items()},
+        "directories": [os.fsdecode(path) for path in sorted(list_directories(cache.entries))],
+    }
+    return json.dumps(raw, separators=(",", ":")).encode()
 
 
-def _list_directories(paths: Iterable[bytes]) -> set[bytes]:
+def list_directories(paths: Iterable[bytes]) -> frozenset[bytes]:
     """Return every directory above some paths, the project itself excepted."""
-    found: set[bytes] = set()
-    for path in paths:
-        directory = path.rpartition(b"/")[0]
-        while directory and directory not in found:
-            found.add(directory)
-            directory = directory.rpartition(b"/")[0]
-    return found
+    return lead_to(frozenset(parent_of(path) for path in paths))
 
 
-def _parse_note(content: bytes) -> _Note:
-    """Return what our extension says; one that can't be understood says nothing, so that everything is looked at."""
+def _parse_note(content: bytes) -> tuple[Beside, Sequence[bytes]]:
+    """Return what our extension says, and its list of directories.
+
+    One that can't be understood says nothing; its digest is empty then, so that everything is looked at.
+    """
     try:
         raw = json.loads(content or b"{}")
     except (ValueError, RecursionError):
-        return _Note()
-    left_out = raw.get("left_out") if isinstance(raw, dict) else None
-    directories = raw.get("directories") if isinstance(raw, dict) else None
-    if not isinstance(left_out, dict) or not isinstance(directories, list):
-        return _Note()
-    return _Note(
-        str(raw.get("digest", "")),
-        {path: str(reason) for name, reason in left_out.items() if (path := to_path(name)) is not None},
-        [path for name in directories if (path := to_path(name)) is not None],
-    )
+        return Beside(), ()
+    if not isinstance(raw, dict):
+        return Beside(), ()
+    left_out, rule_files = _parse_texts(raw.get("left_out")), _parse_texts(raw.get("rule_files"))
+    permissions, empty = parse_permissions(raw.get("modes")), parse_paths(raw.get("empty_dirs"))
+    directories = parse_paths(raw.get("directories"))
+    if left_out is None or rule_files is None or permissions is None or empty is None or directories is None:
+        return Beside(), ()
+    return Beside(str(raw.get("digest", "")), left_out, permissions, empty, rule_files), sorted(directories)
+
+
+def _parse_texts(raw: object) -> dict[bytes, str] | None:
+    """Return the texts that JSON has for some paths."""
+    if not isinstance(raw, dict):
+        return None
+    found = {path: text for name, text in raw.items() if (path := to_path(name)) is not None and isinstance(text, str)}
+    return found if len(found) == len(raw) else None
 
 
 def entries_of(tree: Mapping[bytes, Entry]) -> dict[bytes, tuple[Signature, Oid]]:

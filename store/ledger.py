@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError
 from store.files import read_json_object, to_path, to_seconds, write_json
-from store.index import mode_of
 from store.objects import MODE_LINK
 
 if TYPE_CHECKING:
     from store.layout import Layout
-    from store.objects import Entry, ObjectStore
+    from store.objects import ObjectStore
     from store.project import Project
+    from store.state import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,16 @@ class Fingerprint:
     """Say what stands at a path, exactly."""
 
     sha256: str
-    """Over the raw bytes of a file, or over the target of a link; empty when nothing is there."""
+    """Over the raw bytes of a file, or over the target of a link; empty for a directory and when nothing is there."""
     mode: str = ""
-    """git's mode, such as `100755`; empty where it is not known or nothing is there."""
+    """The mode as `lstat` gives it, in octal, such as `100755`; empty where it is not known or nothing is there."""
 
     def matches(self, other: Fingerprint) -> bool:
         """Tell whether two fingerprints are of the same thing, as far as both know."""
-        return self.sha256 == other.sha256 and (not self.mode or not other.mode or self.mode == other.mode)
+        if self.sha256 != other.sha256:
+            return False
+        is_mode_unknown = self.sha256 != "" and not (self.mode and other.mode)
+        return is_mode_unknown or self.mode == other.mode
 
 
 NOTHING = Fingerprint("")
@@ -129,32 +132,34 @@ def fingerprint_file(full: bytes) -> Fingerprint | None:
     """
     try:
         status = os.lstat(full)
-        mode = mode_of(status)
-        if mode is None:
+        if stat.S_ISLNK(status.st_mode):
+            return _fingerprint_content(os.readlink(full), MODE_LINK.decode())
+        if not stat.S_ISREG(status.st_mode):
             return None
-        if mode == MODE_LINK:
-            return fingerprint_content(os.readlink(full), mode)
         descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
                 return None
-            return Fingerprint(hashlib.file_digest(file, "sha256").hexdigest(), mode.decode())
+            return Fingerprint(hashlib.file_digest(file, "sha256").hexdigest(), f"{mode:o}")
     except (FileNotFoundError, NotADirectoryError):
         return NOTHING
     except OSError:
         return None
 
 
-def fingerprint_content(content: bytes, mode: bytes) -> Fingerprint:
-    """Return the fingerprint of content with a mode."""
-    return Fingerprint(hashlib.sha256(content).hexdigest(), mode.decode())
-
-
-def fingerprint_entry(objects: ObjectStore, entry: Entry | None) -> Fingerprint:
-    """Return the fingerprint of what a tree holds at a path; nothing stands for a path it does not hold."""
-    if entry is None or entry.is_gitlink:
+def fingerprint_node(objects: ObjectStore, node: Node | None) -> Fingerprint:
+    """Return the fingerprint of what a state holds at a path; nothing stands for a path it does not hold."""
+    if node is None or node.is_gitlink:
         return NOTHING
-    return fingerprint_content(objects.read_blob(entry.oid), entry.mode)
+    if node.is_directory:
+        return Fingerprint("", f"{stat.S_IFDIR | (node.bits or 0):o}")
+    mode = node.entry.mode.decode() if node.bits is None else f"{stat.S_IFREG | node.bits:o}"
+    return _fingerprint_content(objects.read_blob(node.entry.oid), mode)
+
+
+def _fingerprint_content(content: bytes, mode: str) -> Fingerprint:
+    return Fingerprint(hashlib.sha256(content).hexdigest(), mode)
 
 
 def _text(value: object) -> str | None:

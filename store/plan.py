@@ -10,11 +10,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from store.ledger import Author
+from store.objects import MODE_LINK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from store.objects import Entry
+    from store.state import Node
 
 
 class Mode(StrEnum):
@@ -35,9 +36,9 @@ class Standing:
     """Say how one path differs from the checkpoint."""
 
     path: bytes
-    target: Entry | None
+    target: Node | None
     """What the checkpoint has there; nothing when it was created since."""
-    current: Entry | None
+    current: Node | None
     """What is there now; nothing when it is gone."""
     author: Author
     """Who left what is there now."""
@@ -45,6 +46,22 @@ class Standing:
     """Whether checkpoints hold what is there now; not so for files ignored or too large."""
     obstacle: str = ""
     """Why what is there can't be recorded, so that it must not be overwritten."""
+
+    @property
+    def differs_in_bits_only(self) -> bool:
+        """Tell whether a file or a directory is what it was but for its permission bits."""
+        if (
+            self.target is None
+            or self.current is None
+            or MODE_LINK in (self.target.entry.mode, self.current.entry.mode)
+        ):
+            return False
+        return self.target.entry.oid == self.current.entry.oid and self.target.is_directory == self.current.is_directory
+
+    @property
+    def makes_directory(self) -> bool:
+        """Tell whether the checkpoint has a directory there."""
+        return self.target is not None and self.target.is_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +100,11 @@ def plan_rollback(standings: Iterable[Standing], mode: Mode, uncaptured: Collect
         uncaptured: Directories that hold something that no checkpoint holds, and every directory above them.
     """
     plan = Plan()
-    for standing in sorted(standings, key=lambda each: each.path):
+    standings = sorted(standings, key=lambda each: each.path)
+    for standing in standings:
         _decide(plan, standing, mode)
-    _resolve_conflicts(plan, uncaptured)
+    directories = {each.path for each in standings if each.current is not None and each.current.is_directory}
+    _resolve_conflicts(plan, uncaptured, directories)
     plan.kept.sort()
     plan.left.sort(key=lambda left: left.path)
     return plan
@@ -109,15 +128,19 @@ def _decide(plan: Plan, standing: Standing, mode: Mode) -> None:
         plan.kept.append(standing.path)
 
 
-def _resolve_conflicts(plan: Plan, uncaptured: Collection[bytes]) -> None:
-    """Leave in place what can't be put back, since something that stays is in its way."""
+def _resolve_conflicts(plan: Plan, uncaptured: Collection[bytes], directories: Collection[bytes]) -> None:
+    """Leave in place what can't be put back, since something that stays is in its way.
+
+    A directory that stays is in the way of a file, and not of what goes into it.
+    """
     staying = {*plan.kept, *(left.path for left in plan.left)}
     above_staying = {above for path in staying for above in _above(path)}
-    for path in list(plan.write):
+    staying -= set(directories)
+    for path, standing in list(plan.write.items()):
         blocker = next((above for above in _above(path) if above in staying), None)
         if blocker is not None:
             reason = "something of yours is in the way"
-        elif path in above_staying:
+        elif path in above_staying and not standing.makes_directory:
             reason = "a directory with files of yours is in the way"
         elif path in uncaptured:
             reason = "a directory that holds uncaptured content is in the way"

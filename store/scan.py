@@ -8,32 +8,39 @@ used, or other files count than when it was made, every directory is walked inst
 from __future__ import annotations
 
 import os
+import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from store.baseline import Baseline, refresh, too_many_files
-from store.capture import LeftOut, Reason, Walk, capture_path, list_directory
+from store.baseline import Baseline, refresh, too_many_files, with_scope
+from store.capture import LeftOut, Reason, Walk, capture_path, list_directory, look_at_root
 from store.errors import DeadlinePassedError, GitFailedError, ObjectMissingError
 from store.git import WorkTree, run_git
 from store.index import (
+    Beside,
     StatCache,
     entries_of,
-    is_racy,
+    is_racy_to_git,
+    list_directories,
     load_index,
     load_summary,
     mode_of,
     save_index,
     sign,
+    sign_rules,
     smudge,
 )
 from store.layout import baseline_ref
 from store.objects import EMPTY_TREE
+from store.permissions import Permissions, parent_of
+from store.state import lead_to
 from store.tree import Changes, compare, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from store.capture import Scope
     from store.index import Summary
@@ -75,7 +82,7 @@ def scan(
         DeadlinePassedError: The time is over.
     """
     summary = load_summary(store.layout.index_file(store.project.hash)) if not by_walk else None
-    if summary is not None and summary.digest == scope.digest() and store.objects.has(summary.tree):
+    if summary is not None and summary.beside.digest == scope.digest() and store.objects.has(summary.tree):
         try:
             found = _scan_by_git(store, scope, summary, hints)
         except (GitFailedError, ObjectMissingError):
@@ -92,52 +99,101 @@ def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary, hints: Ite
         Nothing when a `.gitignore` file changed, or so much that a walk is quicker.
     """
     started_ns = time.time_ns()
-    index_file = store.layout.index_file(store.project.hash)
-    arguments = [b"ls-files", b"-z", b"--modified", b"--deleted", b"--others", *scope.patterns.git_arguments()]
-    timeout_s = max(1.0, min(_GIT_TIMEOUT_S, scope.limits.deadline - time.monotonic()))
-    listed = run_git(store.layout.store, arguments, work_tree=WorkTree(scope.root, index_file), timeout_s=timeout_s)
-    named = set(listed.split(b"\0")) - {b""}
-    if len(named) >= _PACKED_FILES or any(path.endswith(b".gitignore") for path in named):
+    unlisted = _Unlisted(scope, summary)
+    with ThreadPoolExecutor(2) as beside:
+        others = beside.submit(_ask_git, store, scope, [b"ls-files", b"--others", *scope.patterns.git_arguments()])
+        changed = beside.submit(_ask_git, store, scope, [b"diff-files", b"--name-only", b"--ignore-submodules=all"])
+        unlisted.look()
+        named = changed.result() | others.result()
+    if len(named) >= _PACKED_FILES or unlisted.rules_changed or any(path.endswith(b".gitignore") for path in named):
         return None
+    before = summary.beside
     baseline = Baseline(
         summary.tree,
         summary.file_count,
-        MappingProxyType({path: Reason(reason) for path, reason in summary.left_out.items()}),
+        MappingProxyType({path: Reason(reason) for path, reason in before.left_out.items()}),
+        before.permissions,
+        before.empty_directories,
     )
-    trees = {path.rstrip(b"/") for path in named if path.endswith(b"/")} | set(baseline.nested)
+    trees = {path.rstrip(b"/") for path in named if path.endswith(b"/")} | set(baseline.nested) | unlisted.trees
     paths = {path for path in named if not path.endswith(b"/")}
-    paths |= summary.left_out.keys() | scope.pinned.keys() | set(hints)
-    trees |= _find_unlisted(scope, summary)
+    paths |= before.left_out.keys() | scope.pinned.keys() | set(hints)
     fresh = refresh(store.objects, scope, baseline, paths, trees)
-    if len(named) >= _REMEMBERED_AT or fresh.left_out != baseline.left_out:
-        _remember(store, scope, fresh, started_ns)
+    is_same_beside = (fresh.left_out, fresh.permissions, fresh.empty_directories) == (
+        baseline.left_out,
+        baseline.permissions,
+        baseline.empty_directories,
+    )
+    if len(named) >= _REMEMBERED_AT or not is_same_beside:
+        _remember(store, scope, fresh, before, started_ns)
     return fresh
 
 
-def _find_unlisted(scope: Scope, summary: Summary) -> set[bytes]:
-    """Return what git says nothing of: pipes, sockets and devices, new directories without files, new repositories.
+def _ask_git(store: ProjectStore, scope: Scope, arguments: list[bytes]) -> set[bytes]:
+    """Return the paths that a git command names, by the stat cache."""
+    command = [*arguments[:1], b"-z", *arguments[1:]]
+    timeout_s = max(1.0, min(_GIT_TIMEOUT_S, scope.limits.deadline - time.monotonic()))
+    work_tree = WorkTree(scope.root, store.layout.index_file(store.project.hash))
+    return set(run_git(store.layout.store, command, work_tree=work_tree, timeout_s=timeout_s).split(b"\0")) - {b""}
 
-    Only names and kinds are looked at, and only in directories that hold captured files.
+
+class _Unlisted:
+    """Find what git says nothing of.
+
+    That is: pipes, sockets and devices, new directories without files, new repositories, permission bits of
+    directories, and `.gitignore` files that ignore themselves. Only names and kinds are looked at, and only in
+    directories that hold captured files.
     """
-    found: set[bytes] = set()
-    known = frozenset(summary.directories)
-    for directory in (b"", *summary.directories):
+
+    def __init__(self, scope: Scope, summary: Summary) -> None:
+        self.trees: set[bytes] = set()
+        """What has to be looked at."""
+        self.rules_changed = False
+        self._scope = scope
+        self._permissions = summary.beside.permissions
+        self._rule_files = summary.beside.rule_files
+        self._known = frozenset(summary.directories) | lead_to(summary.beside.empty_directories)
+
+    def look(self) -> None:
+        """Look at every directory that is known."""
+        seen: set[bytes] = set()
+        for directory in (b"", *sorted(self._known)):
+            full = os.path.join(self._scope.root, directory) if directory else self._scope.root
+            status = _look_at(full)
+            if status is None or not stat.S_ISDIR(status.st_mode):
+                self.trees |= {directory} - {b""}
+                continue
+            if directory and stat.S_IMODE(status.st_mode) != self._permissions.of_directory(directory):
+                self.trees.add(directory)
+            self._look_in(directory, full, seen)
+        self.rules_changed |= seen != {path for path in self._rule_files if self._is_known(parent_of(path))}
+
+    def _is_known(self, directory: bytes) -> bool:
+        return not directory or directory in self._known
+
+    def _look_in(self, directory: bytes, full: bytes, seen: set[bytes]) -> None:
         prefix = directory + b"/" if directory else b""
-        for entry in list_directory(os.path.join(scope.root, directory)):
-            if entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                if entry.name == b".git" and directory:
-                    found.add(directory)
+        for entry in list_directory(full):
+            name = entry.name
+            if entry.is_file(follow_symlinks=False):
+                if name == b".gitignore":
+                    seen.add(prefix + name)
+                    self.rules_changed |= self._rule_files.get(prefix + name) != sign_rules(full + b"/" + name)
+                elif name == b".git" and directory:
+                    self.trees.add(directory)
             elif entry.is_dir(follow_symlinks=False):
-                if entry.name == b".git":
-                    found |= {directory} - {b""}
-                elif prefix + entry.name not in known and not scope.rules.is_ignored(prefix + entry.name, is_dir=True):
-                    found.add(prefix + entry.name)
-            elif not scope.rules.is_ignored(prefix + entry.name, is_dir=False):
-                found.add(prefix + entry.name)
-    return found
+                if name == b".git":
+                    self.trees |= {directory} - {b""}
+                elif prefix + name not in self._known and not self._is_ignored(prefix + name, is_dir=True):
+                    self.trees.add(prefix + name)
+            elif not entry.is_symlink() and not self._is_ignored(prefix + name, is_dir=False):
+                self.trees.add(prefix + name)
+
+    def _is_ignored(self, path: bytes, *, is_dir: bool) -> bool:
+        return self._scope.rules.is_ignored(path, is_dir=is_dir)
 
 
-def _remember(store: ProjectStore, scope: Scope, fresh: Baseline, started_ns: int) -> None:
+def _remember(store: ProjectStore, scope: Scope, fresh: Baseline, before: Beside, started_ns: int) -> None:
     """Bring the stat cache up to a newer state of the project."""
     index_file = store.layout.index_file(store.project.hash)
     cache = load_index(index_file)
@@ -151,10 +207,16 @@ def _remember(store: ProjectStore, scope: Scope, fresh: Baseline, started_ns: in
             cache.entries |= entries_of({difference.path: difference.new})
         else:
             signature = sign(status, difference.new.mode)
-            racy = is_racy(status, started_ns)
+            racy = is_racy_to_git(status, started_ns)
             cache.entries[difference.path] = (smudge(signature) if racy else signature, difference.new.oid)
     _keep_alive(store, fresh.tree)
-    save_index(index_file, StatCache(fresh.tree, cache.entries, scope.digest(), fresh.left_out))
+    save_index(index_file, StatCache(fresh.tree, cache.entries, _describe(scope, fresh, before.rule_files)))
+
+
+def _describe(scope: Scope, fresh: Baseline, rule_files: Mapping[bytes, str], *, is_whole: bool = True) -> Beside:
+    """Return what is kept beside the entries of the stat cache."""
+    digest = scope.digest() if is_whole else ""
+    return Beside(digest, fresh.left_out, fresh.permissions, fresh.empty_directories, rule_files)
 
 
 def _look_at(path: bytes) -> os.stat_result | None:
@@ -181,20 +243,14 @@ def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int,
         tree = splice(objects, cache.tree, work.changes)
         if tree == EMPTY_TREE:
             objects.write_tree({})
-    digest = "" if interruption is not None else scope.digest()
-    if work.is_new or tree != cache.tree or digest != cache.digest or work.left_out != cache.left_out:
+    found = work.finish(tree)
+    beside = _describe(scope, found, work.sign_rule_files(), is_whole=interruption is None)
+    if work.is_new or tree != cache.tree or beside != cache.beside:
         _keep_alive(store, tree)
-        save_index(index_file, StatCache(tree, work.entries, digest, work.left_out))
+        save_index(index_file, StatCache(tree, work.entries, beside))
     if interruption is not None:
         raise interruption
-    return Baseline(
-        tree,
-        len(work.entries),
-        MappingProxyType(work.left_out),
-        scope.list_older_than_pins(),
-        scope.patterns,
-        scope.list_made_by_tools(),
-    )
+    return with_scope(found, scope)
 
 
 def _ignore_progress(done_count: int, total_count: int) -> None:
@@ -215,6 +271,9 @@ class _Scan:
         self._cache = cache
         self._started_ns = time.time_ns()
         self._unread: list[tuple[bytes, os.stat_result]] = []
+        self._modes: dict[bytes, int] = {}
+        """The mode of each captured file and directory, as `lstat` gives it."""
+        self._empty: set[bytes] = set()
 
     @property
     def unread_count(self) -> int:
@@ -232,6 +291,8 @@ class _Scan:
             self._look_at_pinned(path)
         for path, entry in walk.nested.items():
             self._note(path, entry, entries_of({path: entry})[path][0])
+        self._modes |= walk.modes
+        self._empty = walk.empty
         self.left_out.update(walk.left_out)
         self.left_out.update(self._scope.list_withheld())
         unread = {path for path, _ in self._unread}
@@ -251,11 +312,31 @@ class _Scan:
             self._read(path, status)
         on_progress(len(self._unread), len(self._unread))
 
+    def finish(self, tree: Oid) -> Baseline:
+        """Return what was found; the tree is of the same entries."""
+        directories = list_directories(self.entries) | lead_to(frozenset(self._empty))
+        modes = {path: mode for path, mode in self._modes.items() if path in self.entries or path in directories}
+        for path in directories - modes.keys():  # those above a pinned file were not walked
+            if (status := _look_at(os.path.join(self._scope.root, path))) is not None:
+                modes[path] = status.st_mode
+        root = Permissions(stat.S_IMODE(look_at_root(self._scope.root).st_mode))
+        files = {path: mode for path, mode in modes.items() if not stat.S_ISLNK(mode)}
+        return Baseline(
+            tree, len(self.entries), MappingProxyType(self.left_out), root.update(files), frozenset(self._empty)
+        )
+
+    def sign_rule_files(self) -> dict[bytes, str]:
+        """Return the stat data of every `.gitignore` that counted; of one that changed just now, what none has."""
+        rules = self._scope.rules
+        paths = {os.path.join(directory, b".gitignore") for directory in rules.sources} | rules.unreadable
+        return {path: sign_rules(os.path.join(self._scope.root, path), self._started_ns) for path in paths}
+
     def _look_at(self, path: bytes, status: os.stat_result) -> None:
         mode = mode_of(status)
         known = self._cache.entries.get(path)
         if known is not None and mode is not None and known[0] == sign(status, mode) and self._fits(status):
             self.entries[path] = known
+            self._modes[path] = status.st_mode
         else:
             self._unread.append((path, status))
 
@@ -275,8 +356,10 @@ class _Scan:
             if path in self._cache.entries:
                 self.changes[path] = None
             return
-        signature = sign(status, found.mode)
-        self._note(path, found, smudge(signature) if is_racy(status, self._started_ns) else signature)
+        if found.bits is not None:
+            self._modes[path] = stat.S_IFREG | found.bits
+        signature = sign(status, found.entry.mode)
+        self._note(path, found.entry, smudge(signature) if is_racy_to_git(status, self._started_ns) else signature)
 
     def _note(self, path: bytes, entry: Entry, signature: bytes) -> None:
         self.is_new |= self._cache.entries.get(path) != (signature, entry.oid)

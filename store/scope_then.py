@@ -30,14 +30,14 @@ class ScopeThen:
         }
         self._rules = _RulesThen(objects, checkpoint.tree, patterns) if patterns is not None else None
 
-    def explain(self, path: bytes) -> str:
+    def explain(self, path: bytes, *, is_dir: bool = False) -> str:
         """Return why the checkpoint could not hold a path; empty when it could have."""
         above = path
         while above:
             if above in self._skipped:
                 return f"the checkpoint left it out ({self._skipped[above]})"
             above = above.rpartition(b"/")[0]
-        if self._rules is not None and self._rules.is_ignored(path, is_dir=False):
+        if self._rules is not None and self._rules.is_ignored(path, is_dir=is_dir):
             return "it was ignored when the checkpoint was taken"
         return ""
 

@@ -13,7 +13,7 @@ from store.history import list_history
 from store.project import Project, list_projects
 from store.project_store import open_project_store
 from watcher.client import Client
-from watcher.view import describe_health
+from watcher.view import describe_checkpoint, describe_health
 
 if TYPE_CHECKING:
     from store.project import ProjectRecord
@@ -77,6 +77,7 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
         "hash": project.hash,
         "workdir": record.workdir,
         "commits": 0,
+        "skipped": [],
         "created_at": record.created_at,
         "last_touch": record.last_touch,
         "state": "live" if os.path.isdir(record.workdir) else "unknown",
@@ -88,7 +89,9 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
         else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
     }
     try:
-        described["commits"] = len(list_history(open_project_store(home.layout, project)))
+        history = list_history(open_project_store(home.layout, project))
+        described["commits"] = len(history)
+        described["skipped"] = describe_checkpoint(history[0])["skipped"] if history else []
     except StoreError as error:
         described["error"] = error.message
     return described

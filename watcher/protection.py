@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
-from store.checkpoint import Kind, Label, take_checkpoint
+from store.checkpoint import Kind, Label, record_state, take_checkpoint
 from store.git import find_git
 from store.objects import Oid
+from store.state import state_of
 from store.tree import look_up, splice
 from watcher.answers import Attempt, explain
 from watcher.events import Why
@@ -74,21 +75,32 @@ def _protect_under_lock(desk: Desk, event: Event, named: list[bytes], now: float
             attempt = Attempt(project.workdir, why, detail=detail)
         else:
             desk.note_attempt(now=now)
-            session = _remember(session, event, label, attempt, project, baseline.tree)
+            state = _record_where_it_stands(desk, baseline, label, attempt) if event.is_shell else None
+            session = _remember(session, event, label, attempt, project, state)
     sessions.keep(event.session, session)
     return attempt
 
 
-def _remember(session: Session, event: Event, label: Label, attempt: Attempt, project: Project, tree: Oid) -> Session:
+def _record_where_it_stands(desk: Desk, baseline: Baseline, label: Label, attempt: Attempt) -> Oid:
+    """Return a commit that holds the state before a call: the checkpoint of this moment, or one in no history."""
+    checkpoint = attempt.checkpoint
+    if checkpoint is not None and state_of(checkpoint) == baseline.state:
+        return checkpoint.oid
+    return record_state(desk.store, baseline, label)
+
+
+def _remember(
+    session: Session, event: Event, label: Label, attempt: Attempt, project: Project, state: Oid | None
+) -> Session:
     """Return the session after a look at a project."""
     turn = label.turn or ""
     if attempt.checkpoint is not None:
         session = mark_served(session, turn, project.hash, attempt.checkpoint.oid.hex())
-    if event.is_shell:
+    if state is not None:
         call = event.call or NOT_BY_NAME
         known = session.open_calls.get(call)
-        trees = {**(known.trees if known else {}), project.hash: tree.hex()}
-        session = begin_call(session, call, OpenCall(trees, turn, event.tool, label.now))
+        states = {**(known.states if known else {}), project.hash: state.hex()}
+        session = begin_call(session, call, OpenCall(states, turn, event.tool, label.now))
     return session
 
 

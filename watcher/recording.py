@@ -10,10 +10,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from store.errors import ObjectMissingError
-from store.ledger import NOTHING, Written, fingerprint_entry, fingerprint_file, load_ledger, save_ledger
+from store.errors import CheckpointNotFoundError, ObjectMissingError
+from store.ledger import NOTHING, Written, fingerprint_file, fingerprint_node, load_ledger, save_ledger
 from store.objects import Oid
-from store.tree import compare
+from store.state import compare_states, state_of
 from watcher.protection import NOT_BY_NAME
 from watcher.turns import OpenCall, advance, end_call
 
@@ -58,18 +58,19 @@ def record(desk: Desk, event: Event, paths: Iterable[str], *, now: float) -> Non
 def _find_effects(desk: Desk, opened: OpenCall) -> dict[bytes, Fingerprint]:
     """Return what every path that changed since a call began holds now."""
     objects, project = desk.store.objects, desk.store.project
-    before = opened.trees.get(project.hash)
+    before = opened.states.get(project.hash)
     if before is None:
         return {}
-    after = desk.bring_up_to_date().tree
+    after = desk.bring_up_to_date().state
     try:
-        changed = list(compare(objects, Oid(bytes.fromhex(before)), after))
-    except ObjectMissingError:
+        began = state_of(objects.read_commit(Oid(bytes.fromhex(before))))
+        changed = compare_states(objects, began, after)
+    except (ObjectMissingError, CheckpointNotFoundError, ValueError):
         return {}
     return {
-        difference.path: fingerprint_entry(objects, difference.new)
-        for difference in changed
-        if difference.old is not None or _is_younger(os.path.join(project.root, difference.path), opened.began_at)
+        change.path: fingerprint_node(objects, change.new)
+        for change in changed
+        if change.old is not None or _is_younger(os.path.join(project.root, change.path), opened.began_at)
     }
 
 

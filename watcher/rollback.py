@@ -129,8 +129,18 @@ def render_list(listed: Mapping[str, object]) -> str:
             lines += ["There are some for:", *(f"  {printable(str(other))}" for other in elsewhere)]
         return "\n".join(lines)
     rows = [_render_row(checkpoint) for checkpoint in checkpoints]
-    notes = _render_health(listed.get("health"))
+    left_out = name_left_out(checkpoints[0].get("skipped"))
+    notes = ["", f"  ↷ Not in the newest checkpoint: {left_out}"] if left_out else []
+    notes += _render_health(listed.get("health"))
     return "\n".join([f"📸 Checkpoints for {workdir}:", "", *rows, "", _FOOTER, *notes])
+
+
+def name_left_out(skipped: object) -> str:
+    """Return what a checkpoint left out and why, shortened; empty when it left nothing out."""
+    if not isinstance(skipped, list):
+        return ""
+    named = [f"{printable(str(each['path']))} ({each['reason']})" for each in skipped if isinstance(each, dict)]
+    return _shorten(named)
 
 
 def _render_row(checkpoint: Mapping[str, object]) -> str:

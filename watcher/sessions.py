@@ -133,7 +133,7 @@ def _format(session: Session) -> dict[str, object]:
         "checkpoints": session.checkpoints,
         "open_calls": {
             name: {
-                "trees": {str(project): tree for project, tree in opened.trees.items()},
+                "states": {str(project): commit for project, commit in opened.states.items()},
                 "turn": opened.turn,
                 "tool": opened.tool,
                 "began_at": opened.began_at,
@@ -170,9 +170,9 @@ def _parse_turn(raw: Mapping[str, object]) -> Turn:
 
 
 def _parse_call(raw: Mapping[str, object]) -> OpenCall:
-    trees = raw.get("trees")
+    states = raw.get("states")
     return OpenCall(
-        {ProjectHash(str(name)): str(tree) for name, tree in trees.items()} if isinstance(trees, dict) else {},
+        {ProjectHash(str(name)): str(commit) for name, commit in states.items()} if isinstance(states, dict) else {},
         turn=str(raw.get("turn")),
         tool=str(raw.get("tool")),
         began_at=to_seconds(raw.get("began_at")) or 0.0,

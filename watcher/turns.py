@@ -34,8 +34,8 @@ class Turn:
 class OpenCall:
     """Hold where projects stood when a call began whose changes can't be known beforehand."""
 
-    trees: Mapping[ProjectHash, str]
-    """By project: the tree before the call, in hex."""
+    states: Mapping[ProjectHash, str]
+    """By project: the commit that holds the state before the call, in hex."""
     turn: str
     tool: str
     began_at: float = 0.0

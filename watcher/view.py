@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from store.statistics import Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from store.baseline import Baseline
     from store.diff import Diff
@@ -54,7 +54,7 @@ def describe_checkpoint(
 
 def describe_rollback(done: Rollback, *, undo_turns: int) -> dict[str, object]:
     """Return what a rollback did as JSON; `success` is true only when all of it was done and verified."""
-    restored, removed = _decode(done.restored), _decode(done.removed)
+    restored, removed = _decode(done.restored, done.directories), _decode(done.removed, done.directories)
     raw: dict[str, object] = {
         "success": not done.failed,
         "restored_to": done.checkpoint.oid.hex()[:8],
@@ -63,7 +63,7 @@ def describe_rollback(done: Rollback, *, undo_turns: int) -> dict[str, object]:
         "mode": done.mode.value,
         "restored_files": restored,
         "deleted_files": removed,
-        "skipped_user_edits": _decode(done.kept),
+        "skipped_user_edits": _decode(done.kept, done.directories),
         "skipped_oversize": _decode(done.oversize),
         "left_in_place": [{"path": os.fsdecode(left.path), "reason": left.reason} for left in done.left],
         "pre_rollback": done.safety.oid.hex() if done.safety is not None else None,
@@ -123,8 +123,9 @@ def _describe_failure(done: Rollback) -> str:
     return f"Rolled back in part: {os.fsdecode(first.path)} stayed as it was, {first.reason}{more}.{way_back}"
 
 
-def _decode(paths: Iterable[bytes]) -> list[str]:
-    return [os.fsdecode(path) for path in paths]
+def _decode(paths: Iterable[bytes], directories: Collection[bytes] = ()) -> list[str]:
+    """Return paths as text; a directory's ends in a slash."""
+    return [os.fsdecode(path) + ("/" if path in directories else "") for path in paths]
 
 
 def _guess_kind(subject: str) -> str:

@@ -42,6 +42,14 @@ class File:
 
     content: bytes
     executable: bool = False
+    is_private: bool = False
+    """Nobody but the user may read it."""
+
+    @property
+    def bits(self) -> int:
+        """Return its permission bits."""
+        bits = 0o755 if self.executable else 0o644
+        return bits & 0o700 if self.is_private else bits
 
 
 @dataclass(frozen=True)
@@ -51,10 +59,19 @@ class Link:
     target: bytes
 
 
-Node = File | Link
+@dataclass(frozen=True)
+class Directory:
+    """A directory to make, with nothing in it."""
 
-nodes: st.SearchStrategy[Node] = st.builds(File, st.sampled_from(CONTENTS), st.booleans()) | st.builds(
-    Link, st.sampled_from(_TARGETS)
+    is_private: bool = False
+
+
+Node = File | Link | Directory
+
+nodes: st.SearchStrategy[Node] = (
+    st.builds(File, st.sampled_from(CONTENTS), st.booleans(), st.booleans())
+    | st.builds(Link, st.sampled_from(_TARGETS))
+    | st.builds(Directory, st.booleans())
 )
 
 
@@ -80,6 +97,8 @@ class Act(StrEnum):
     DELETE = auto()
     DELETE_DIRECTORY = auto()
     MAKE_EXECUTABLE = auto()
+    MAKE_PRIVATE = auto()
+    MAKE_DIRECTORY_PRIVATE = auto()
     REPLACE_BY_DIRECTORY = auto()
     REPLACE_DIRECTORY = auto()
     MOVE_DIRECTORY = auto()
@@ -98,6 +117,8 @@ class Edit:
     node: Node
     """What it is."""
 
+
+_ON_DIRECTORIES = (Act.DELETE_DIRECTORY, Act.REPLACE_DIRECTORY, Act.MOVE_DIRECTORY, Act.MAKE_DIRECTORY_PRIVATE)
 
 edits = st.lists(st.builds(Edit, st.sampled_from(list(Act)), st.integers(0, 20), paths, nodes), min_size=1, max_size=6)
 
@@ -138,9 +159,12 @@ def make(root: bytes, path: bytes, node: Node) -> bytes | None:
         return None
     if isinstance(node, Link):
         os.symlink(node.target, full)
+    elif isinstance(node, Directory):
+        os.mkdir(full)
+        os.chmod(full, 0o700 if node.is_private else 0o755)
     else:
         Path(os.fsdecode(full)).write_bytes(node.content)
-        os.chmod(full, 0o755 if node.executable else 0o644)
+        os.chmod(full, node.bits)
     return new
 
 
@@ -151,7 +175,7 @@ def apply(root: bytes, made: list[Edit]) -> Touched:
         files, directories = _look(root)
         if edit.act is Act.CREATE:
             _note_made(root, edit.path, edit.node, touched)
-        elif edit.act in (Act.DELETE_DIRECTORY, Act.REPLACE_DIRECTORY, Act.MOVE_DIRECTORY):
+        elif edit.act in _ON_DIRECTORIES:
             if directories:
                 _change_directory(root, directories[edit.which % len(directories)], edit, touched)
         elif files:
@@ -162,6 +186,9 @@ def apply(root: bytes, made: list[Edit]) -> Touched:
 def _change_directory(root: bytes, path: bytes, edit: Edit, touched: Touched) -> None:
     full, aside = os.path.join(root, path), os.path.join(root, edit.path)
     touched.trees.add(path)
+    if edit.act is Act.MAKE_DIRECTORY_PRIVATE:
+        os.chmod(full, stat.S_IMODE(os.lstat(full).st_mode) ^ 0o055)
+        return
     if edit.act is Act.MOVE_DIRECTORY:
         above = os.path.dirname(aside)
         is_free = not os.path.lexists(aside) and os.path.isdir(above) and os.path.realpath(above) == above
@@ -187,6 +214,8 @@ def _change_file(root: bytes, path: bytes, edit: Edit, touched: Touched) -> None
         os.utime(full, ns=(status.st_atime_ns, status.st_mtime_ns))
     elif edit.act is Act.MAKE_EXECUTABLE and not is_link:
         os.chmod(full, stat.S_IMODE(status.st_mode) ^ 0o111)
+    elif edit.act is Act.MAKE_PRIVATE and not is_link:
+        os.chmod(full, stat.S_IMODE(status.st_mode) ^ 0o044)
     else:
         os.unlink(full)
         if edit.act is Act.REPLACE_BY_DIRECTORY:
@@ -198,7 +227,7 @@ def _change_file(root: bytes, path: bytes, edit: Edit, touched: Touched) -> None
 
 def _note_made(root: bytes, path: bytes, node: Node, touched: Touched) -> None:
     new = make(root, path, node)
-    if new is not None and new != path:
+    if new is not None and (new != path or isinstance(node, Directory)):
         touched.trees.add(new)
     touched.paths.add(path)
 

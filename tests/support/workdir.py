@@ -71,6 +71,19 @@ def photograph(directory: Path, *, with_git: bool = False) -> dict[bytes, tuple[
     return found
 
 
+def list_permissions(directory: Path) -> dict[bytes, int]:
+    """Return the permission bits of every file and directory below a directory, links excepted."""
+    root = os.fsencode(directory)
+    found: dict[bytes, int] = {}
+    for folder, folders, names in os.walk(root):
+        for name in [*names, *folders]:
+            path = os.path.join(folder, name)
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISLNK(mode):
+                found[os.path.relpath(path, root)] = stat.S_IMODE(mode)
+    return found
+
+
 def fingerprint_git(directory: Path) -> str:
     """Return a digest over every byte of a project's own `.git`."""
     digest = hashlib.sha256()

@@ -19,15 +19,15 @@ from store.ledger import (
     Author,
     Fingerprint,
     Written,
-    fingerprint_content,
-    fingerprint_entry,
     fingerprint_file,
+    fingerprint_node,
     judge,
     load_ledger,
     save_ledger,
 )
 from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
 from store.project import Project
+from store.state import DIRECTORY, Node
 from tests.support.stores import make_objects
 
 _FILE = MODE_FILE.decode()
@@ -182,10 +182,12 @@ def test_a_file_a_script_and_a_link_have_fingerprints_of_their_own(tmp_path: Pat
     script = fingerprint_file(os.fsencode(path))
     (tmp_path / "link").symlink_to("content")
     link = fingerprint_file(os.fsencode(tmp_path / "link"))
-    assert plain == fingerprint_content(b"content", MODE_FILE) == Fingerprint(sha256(b"content"), _FILE)
-    assert script == fingerprint_content(b"content", MODE_EXECUTABLE)
-    assert link == fingerprint_content(b"content", MODE_LINK)
-    assert len({plain, script, link}) == 3
+    path.chmod(0o600)
+    private = fingerprint_file(os.fsencode(path))
+    assert plain == Fingerprint(sha256(b"content"), _FILE)
+    assert script == Fingerprint(sha256(b"content"), _EXECUTABLE)
+    assert private == Fingerprint(sha256(b"content"), "100600")
+    assert link == Fingerprint(sha256(b"content"), MODE_LINK.decode())
 
 
 def test_an_empty_file_is_not_a_missing_one(tmp_path: Path) -> None:
@@ -205,9 +207,19 @@ def test_what_is_no_file_has_no_fingerprint_and_blocks_nobody(tmp_path: Path) ->
             assert fingerprint_file(os.fsencode(tmp_path / name)) is None
 
 
-def test_an_entry_of_a_tree_has_the_fingerprint_of_its_file(tmp_path: Path) -> None:
+def test_what_a_state_holds_has_the_fingerprint_of_what_is_on_disk(tmp_path: Path) -> None:
     objects = make_objects(tmp_path)
+    (tmp_path / "script").write_bytes(b"x")
+    (tmp_path / "script").chmod(0o750)
     entry = Entry(MODE_EXECUTABLE, objects.write_blob(b"x"))
-    assert fingerprint_entry(objects, entry) == fingerprint_content(b"x", MODE_EXECUTABLE)
-    assert fingerprint_entry(objects, None) == NOTHING
-    assert fingerprint_entry(objects, Entry(MODE_GITLINK, Oid(bytes(20)))) == NOTHING
+    assert fingerprint_node(objects, Node(entry, 0o750)) == fingerprint_file(os.fsencode(tmp_path / "script"))
+    assert fingerprint_node(objects, Node(entry)) == Fingerprint(sha256(b"x"), _EXECUTABLE)
+    assert fingerprint_node(objects, None) == NOTHING
+    assert fingerprint_node(objects, Node(Entry(MODE_GITLINK, Oid(bytes(20))))) == NOTHING
+
+
+def test_an_empty_directory_is_not_nothing(tmp_path: Path) -> None:
+    folder = fingerprint_node(make_objects(tmp_path), Node(DIRECTORY, 0o755))
+    assert not folder.matches(NOTHING)
+    assert not NOTHING.matches(folder)
+    assert folder.matches(folder)

@@ -7,10 +7,13 @@ import pytest
 from store.ledger import Author
 from store.objects import MODE_FILE, MODE_GITLINK, Entry, Oid
 from store.plan import LeftInPlace, Mode, Standing, plan_rollback
+from store.state import DIRECTORY, Node
 
-OLD = Entry(MODE_FILE, Oid(b"o" * 20))
-NEW = Entry(MODE_FILE, Oid(b"n" * 20))
-NESTED = Entry(MODE_GITLINK, Oid(b"g" * 20))
+OLD = Node(Entry(MODE_FILE, Oid(b"o" * 20)), 0o644)
+NEW = Node(Entry(MODE_FILE, Oid(b"n" * 20)), 0o644)
+OTHER_BITS = Node(OLD.entry, 0o600)
+FOLDER = Node(DIRECTORY, 0o755)
+NESTED = Node(Entry(MODE_GITLINK, Oid(b"g" * 20)))
 
 WRITE, REMOVE, KEEP, LEAVE = "write", "remove", "keep", "leave"
 
@@ -29,6 +32,14 @@ def outcome(mode: Mode, *standings: Standing, uncaptured: frozenset[bytes] = fro
     ("target", "current", "author", "default", "everything", "selected"),
     [
         (OLD, NEW, Author.AGENT, WRITE, WRITE, WRITE),
+        (OLD, OTHER_BITS, Author.AGENT, WRITE, WRITE, WRITE),
+        (OLD, OTHER_BITS, Author.USER, KEEP, WRITE, WRITE),
+        (OLD, FOLDER, Author.AGENT, WRITE, WRITE, WRITE),
+        (FOLDER, OLD, Author.AGENT, WRITE, WRITE, WRITE),
+        (FOLDER, None, Author.AGENT, WRITE, WRITE, WRITE),
+        (FOLDER, None, Author.UNKNOWN, KEEP, WRITE, WRITE),
+        (None, FOLDER, Author.AGENT, REMOVE, REMOVE, REMOVE),
+        (None, FOLDER, Author.UNKNOWN, KEEP, REMOVE, REMOVE),
         (OLD, None, Author.AGENT, WRITE, WRITE, WRITE),
         (OLD, NEW, Author.USER, KEEP, WRITE, WRITE),
         (OLD, None, Author.USER, KEEP, WRITE, WRITE),
@@ -40,7 +51,7 @@ def outcome(mode: Mode, *standings: Standing, uncaptured: frozenset[bytes] = fro
     ],
 )
 def test_each_row_of_the_table(
-    target: Entry | None, current: Entry | None, author: Author, default: str, everything: str, selected: str
+    target: Node | None, current: Node | None, author: Author, default: str, everything: str, selected: str
 ) -> None:
     standing = Standing(b"f", target, current, author)
     assert outcome(Mode.DEFAULT, standing) == {b"f": default}
@@ -83,3 +94,15 @@ def test_a_file_does_not_come_back_below_a_file_that_the_user_made() -> None:
     mine = Standing(b"d", None, NEW, Author.USER)
     assert outcome(Mode.DEFAULT, back, mine) == {b"d/f": LEAVE, b"d": KEEP}
     assert outcome(Mode.ALL, back, mine) == {b"d/f": WRITE, b"d": REMOVE}
+
+
+def test_a_directory_that_stays_is_not_in_the_way_of_what_goes_into_it() -> None:
+    bits = Standing(b"d", Node(DIRECTORY, 0o755), Node(DIRECTORY, 0o700), Author.USER)
+    below = Standing(b"d/f", OLD, None, Author.AGENT)
+    assert outcome(Mode.DEFAULT, bits, below) == {b"d": KEEP, b"d/f": WRITE}
+
+
+def test_what_stays_in_a_directory_is_not_in_the_way_of_its_bits() -> None:
+    bits = Standing(b"d", Node(DIRECTORY, 0o755), Node(DIRECTORY, 0o700), Author.AGENT)
+    mine = Standing(b"d/mine", None, NEW, Author.USER)
+    assert outcome(Mode.DEFAULT, bits, mine) == {b"d": WRITE, b"d/mine": KEEP}

@@ -7,7 +7,7 @@ import time
 import click
 
 from watcher.cli.terminal import Terminal
-from watcher.rollback import printable
+from watcher.rollback import name_left_out, printable
 
 _WORKDIR_COLUMNS = 60
 
@@ -66,6 +66,8 @@ def _render_project(project: dict[str, object], now: float) -> str:
     failure = project.get("last_failure")
     if isinstance(failure, dict) and project.get("failing"):
         row += f"\n    last failure, {format_age(now - float(failure['at']))}: {printable(str(failure['why']))}"
+    if left_out := name_left_out(project.get("skipped")):
+        row += f"\n    not in the newest checkpoint: {left_out}"
     if project.get("error"):
         row += f"\n    ⚠️ {printable(str(project['error']))}"
     return row

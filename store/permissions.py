@@ -1,0 +1,119 @@
+"""Permission bits: what the two modes of a git tree can't hold.
+
+Owns which bits are usual for a path, so that only unusual ones need a place. One umask makes a directory and what is
+in it, so the usual bits are those of the directory above: 0755 makes files of 0644, 0700 makes files of 0600.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_TREE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_READ_WRITE = 0o666
+_USUAL_ROOT = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Say which permission bits every file and directory of a project has, the set-id bits and the sticky bit too."""
+
+    root: int = _USUAL_ROOT
+    """What the bits of the topmost names are compared with: those that the project's own directory once had."""
+    unusual: Mapping[bytes, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The bits of each path that has others than the usual ones."""
+
+    def find(self, path: bytes, mode: bytes) -> int | None:
+        """Return the bits of what stands at a path; nothing for a link or a nested repository, which have none.
+
+        Args:
+            path: Relative to the project.
+            mode: git's mode of it.
+        """
+        if mode == MODE_TREE:
+            return self.of_directory(path)
+        if mode not in (MODE_FILE, MODE_EXECUTABLE):
+            return None
+        bits = self.unusual.get(path)
+        return usual_bits(self.of_directory(parent_of(path)), mode) if bits is None else bits
+
+    def of_directory(self, path: bytes) -> int:
+        """Return the bits of a directory."""
+        while path:
+            bits = self.unusual.get(path)
+            if bits is not None:
+                return bits
+            path = parent_of(path)
+        return self.root
+
+    def update(self, found: Mapping[bytes, int], gone: Iterable[bytes] = ()) -> Permissions:
+        """Return the bits after some were looked at again.
+
+        Where a directory got other bits, all that is in it has to be among what was looked at.
+
+        Args:
+            found: The mode of each file and directory looked at, as `lstat` gives it.
+            gone: Paths that are not recorded any more.
+        """
+        unusual = dict(self.unusual)
+        for path in gone:
+            unusual.pop(path, None)
+        after = Permissions(self.root, unusual)
+        for path, found_mode in sorted(found.items()):  # a directory comes before what is in it
+            bits, above = stat.S_IMODE(found_mode), after.of_directory(parent_of(path))
+            usual = above if stat.S_ISDIR(found_mode) else usual_bits(above, _mode_by(bits))
+            if bits == usual:
+                unusual.pop(path, None)
+            else:
+                unusual[path] = bits
+        return Permissions(self.root, MappingProxyType(unusual))
+
+    def forget_below(self, directories: Iterable[bytes]) -> Permissions:
+        """Return the bits without those of some directories and of everything in them."""
+        outermost = frozenset(directories)
+        if not outermost or not self.unusual:
+            return self
+        kept = {path: bits for path, bits in self.unusual.items() if not _lies_in(path, outermost)}
+        return Permissions(self.root, MappingProxyType(kept))
+
+    def list_differing(self, other: Permissions) -> set[bytes]:
+        """Return the topmost paths at and below which bits may differ; the project itself stands for all of it."""
+        if self.root != other.root:
+            return {b""}
+        paths = self.unusual.keys() | other.unusual.keys()
+        return {path for path in paths if self.unusual.get(path) != other.unusual.get(path)}
+
+
+def usual_bits(above: int, mode: bytes) -> int:
+    """Return the bits that a file has when it was made under the same umask as the directory above it.
+
+    Args:
+        above: The directory's bits.
+        mode: git's mode of the file.
+    """
+    return above & 0o777 | stat.S_IXUSR if mode == MODE_EXECUTABLE else above & _READ_WRITE
+
+
+def parent_of(path: bytes) -> bytes:
+    """Return the directory above a path; empty for the project itself."""
+    return path.rpartition(b"/")[0]
+
+
+def _mode_by(bits: int) -> bytes:
+    return MODE_EXECUTABLE if bits & stat.S_IXUSR else MODE_FILE
+
+
+def _lies_in(path: bytes, directories: frozenset[bytes]) -> bool:
+    if b"" in directories:
+        return True
+    while path:
+        if path in directories:
+            return True
+        path = parent_of(path)
+    return False
