@@ -15,6 +15,7 @@ import os
 import re
 import stat
 from collections import defaultdict
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,8 @@ _MAX_FILE_BYTES: Final = 100 * 1024 * 1024
 """A larger `.gitignore` does not count. Source: git's dir.c, PATTERN_MAX_FILE_SIZE."""
 _MAX_ANSWERS: Final = 50_000
 """Answers kept per set of rules, so that memory does not grow with the project."""
+_MAX_SHARED: Final = 20_000
+"""Combinations of patterns that are kept for sharing, so that memory does not grow with what comes and goes."""
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _NONE: Final = -1
 
@@ -258,12 +261,32 @@ class IgnoreRules:
         self._shared: dict[tuple[_Layer, ...], DirectoryRules] = {}
         self._entered: dict[bytes, DirectoryRules] = {}
         self._open: dict[bytes, DirectoryRules | None] = {}
+        self._below: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        """By directory: those in it of which something is kept; whatever is kept has all above it kept."""
 
     def is_ignored(self, path: bytes, *, is_dir: bool) -> bool:
         """Tell whether a path of the project is ignored, itself or with a directory above it."""
         directory, _, name = path.rpartition(b"/")
         rules = self._open_directory(directory)
         return rules is None or (name != b"" and rules.ignores(name, is_dir))
+
+    def afresh(self) -> IgnoreRules:
+        """Return rules with the same settings and defaults that have read no `.gitignore` yet."""
+        fresh = copy(self)
+        fresh.unreadable, fresh.sources = set(), set()
+        fresh._entered, fresh._open, fresh._below = {}, {}, defaultdict(set)
+        return fresh
+
+    def forget(self, directory: bytes) -> None:
+        """Read the `.gitignore` files at and below a directory again when they are next asked for."""
+        pending = [directory]
+        while pending:
+            path = pending.pop()
+            self._entered.pop(path, None)
+            self._open.pop(path, None)
+            self.sources.discard(path)
+            self.unreadable.discard(os.path.join(path, b".gitignore"))
+            pending += self._below.pop(path, ())
 
     def enter(self, directory: bytes) -> DirectoryRules:
         """Return the rules for the children of a directory that is itself not ignored."""
@@ -276,6 +299,7 @@ class IgnoreRules:
             rules = self._entered[directory] = self._look_into(directory, ())
         for below in reversed(missing):
             rules = self._entered[below] = self._look_into(below, rules.rules)
+            self._below[below.rpartition(b"/")[0]].add(below)
         return rules
 
     def _open_directory(self, directory: bytes) -> DirectoryRules | None:
@@ -290,6 +314,7 @@ class IgnoreRules:
                 is_ignored = rules.ignores(below.rpartition(b"/")[2], is_dir=True)
                 rules = None if is_ignored else self.enter(below)
             self._open[below] = rules
+            self._below[below.rpartition(b"/")[0]].add(below)
         return rules
 
     def _look_into(self, directory: bytes, above: tuple[Rules, ...]) -> DirectoryRules:
@@ -299,6 +324,8 @@ class IgnoreRules:
         layers = tuple(each.at(directory) for each in strongest_first if not each.is_empty)
         shared = self._shared.get(layers)
         if shared is None:
+            if len(self._shared) >= _MAX_SHARED:
+                self._shared.clear()
             shared = self._shared[layers] = DirectoryRules(rules, layers)
         return shared
 

@@ -18,6 +18,7 @@ from store.index import is_racy
 from store.patterns import Patterns, pattern_of
 from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
+from watcher.exclusion import ExclusionRules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _BARRIER_S = 2.0
 """Longer than this nobody waits for events; a scan is quicker than it seems."""
+_OTHER_RULES = "the rules of what counts changed"
 _REFUSE_AGAIN_S = 30.0
 """A project that was too large a moment ago is not walked again for each tool call."""
 
@@ -101,14 +103,17 @@ class Engine:
         return baseline
 
     def is_ignored(self, store: ProjectStore, settings: Settings, path: bytes) -> bool:
-        """Tell whether a file is ignored, by the rules of the last look or else of now."""
+        """Tell whether a file is ignored, by the rules of now."""
         self._follow_terms(store, settings)
-        rules = self._rules or self._patterns.compile(self.project.root)
-        return rules.is_ignored(path, is_dir=False)
+        if self._rules is None:
+            self._rules = self._patterns.compile(self.project.root)
+        return self._rules.afresh().is_ignored(path, is_dir=False)
 
     def distrust(self, reason: str) -> None:
-        """Look at every file next time, whatever the events said."""
+        """Look at every file next time, whatever the events said, and at what is to be watched."""
         self._dirty.need_scan(reason)
+        if self._watch is not None:
+            self._watch.refresh(reason)
 
     def note_path(self, path: bytes) -> None:
         """Look at a path again next time, whatever the events say."""
@@ -118,13 +123,13 @@ class Engine:
         self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty, *, is_seen: bool
     ) -> Baseline:
         """Take the fast road if events can vouch for it, else the slow one."""
-        if not self._can_vouch(dirty, limits) or self._baseline is None or not is_seen:
+        if not self._can_vouch(dirty, limits) or self._rules is None or self._baseline is None or not is_seen:
             return self._look_everywhere(store, limits, pinned, dirty)
         unwatched, nested = self._find_changed_pins(pinned), self._baseline.nested
         if dirty.is_empty and not unwatched and not nested:
             return self._baseline
-        if dirty.trees or self._rules is None:
-            self._rules = self._patterns.compile(self.project.root)
+        if dirty.trees:
+            self._rules = self._rules.afresh()
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
         try:
             return refresh(store.objects, scope, self._baseline, dirty.paths | unwatched, dirty.trees | set(nested))
@@ -133,9 +138,7 @@ class Engine:
 
     def _can_vouch(self, dirty: Dirty, limits: Limits) -> bool:
         """Tell whether nothing can have changed but what is dirty. Nested repositories are not watched."""
-        if _changes_rules(dirty):
-            self._rules = None
-        return dirty.scan_reason is None and self._rules is not None and not limits.capture_nested
+        return dirty.scan_reason is None and not _changes_rules(dirty) and not limits.capture_nested
 
     def _find_changed_pins(self, pinned: Mapping[bytes, bool]) -> frozenset[bytes]:
         """Return the pinned paths that may have changed: they lie in folders that nobody watches."""
@@ -155,16 +158,14 @@ class Engine:
     def _look_everywhere(
         self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty
     ) -> Baseline:
-        """Scan, and watch from before the scan on what counts by the rules of this moment."""
-        had_rules = self._rules is not None
+        """Scan, and watch from before the scan on."""
         self._rules = self._patterns.compile(self.project.root)
         if self._follow_events and self._watch is None:
             from watcher.observer import ProjectWatch  # noqa: PLC0415 - watchdog is slow to import, and only the service watches
 
-            self._watch = ProjectWatch(self.project.root, self._is_excluded, self._dirty)
+            excluded = ExclusionRules(self.project.root, lambda: self._patterns)
+            self._watch = ProjectWatch(self.project.root, excluded.is_excluded, self._dirty, forget=excluded.forget)
             self._watch.start()
-        elif self._watch is not None and not had_rules:
-            self._watch.refresh("the rules of what counts changed")
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
         return scan(store, scope, hints=dirty.paths | dirty.trees, by_walk=_changes_rules(dirty))
 
@@ -188,12 +189,9 @@ class Engine:
             self._terms = terms
             self._patterns = patterns
             self._rules = None
-            self._dirty.need_scan("the rules of what counts changed")
-
-    def _is_excluded(self, directory: bytes) -> bool:
-        """Tell the watch which directories need no watching."""
-        rules = self._rules
-        return rules is not None and rules.is_ignored(directory, is_dir=True)
+            self._dirty.need_scan(_OTHER_RULES)
+            if self._watch is not None:
+                self._watch.refresh(_OTHER_RULES)
 
 
 def _changes_rules(dirty: Dirty) -> bool:

@@ -3,14 +3,16 @@
 An event means "look there again"; nothing but a directory listing is done here. Which watch number is which directory
 is kept by `watcher.watchtree`; the thread that this runs on belongs to `watcher.observer`.
 
-Three rules make the dirty set complete:
+Four rules make the dirty set complete:
 
 - A directory is watched first and listed afterwards, so that an entry is either listed or announced.
 - A tree is noted after it is watched, so that whoever takes the note and looks sees all that was not announced.
+- What is excluded below a directory is asked after it is watched, and again when it came anew, when a `.gitignore`
+  changed, and after lost events.
 - What can't be watched is never passed over: the watch says "scan" and why, and no barrier holds until it is healed.
 
-Not seen at all: writes through a memory mapping or through a hard link outside, and what is below excluded
-directories, nested repositories and other mounted volumes.
+Not seen at all: writes through a memory mapping or through another name of the file (`watcher.engine` looks at files
+with several names by itself), and what is below excluded directories, nested repositories and other mounted volumes.
 
 Source: inotify(7), "Limitations and caveats".
 """
@@ -55,6 +57,7 @@ _REMOVALS_PER_READ = 1_000
 _RETRY_S = 1.0
 _RETRY_LIMIT_S = 60.0
 _GIT = b".git"
+_GITIGNORE = b".gitignore"
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
@@ -80,6 +83,8 @@ class FollowedProject:
 
     workdir: bytes
     is_excluded: Callable[[bytes], bool]
+    forget: Callable[[bytes], None]
+    """What was said of the directories below one may be outdated; for the workdir, all of it."""
     dirty: DirtySet
     watch_nested: bool
     announce: bool
@@ -318,10 +323,13 @@ class Follower:
                 self._enter(directory.path)
         elif directory.is_nested:
             pass
-        elif mask & inotify.ISDIR:
-            self._handle_directory(directory.prefix + name, mask)
         else:
-            self._note(directory.prefix + name)
+            if name == _GITIGNORE:
+                self._is_walk_due = True  # other directories may be excluded now
+            if mask & inotify.ISDIR:
+                self._handle_directory(directory.prefix + name, mask)
+            else:
+                self._note(directory.prefix + name)
 
     def _handle_self(self, directory: Directory, mask: int) -> None:
         if not directory.path:
@@ -353,6 +361,7 @@ class Follower:
         """Give back the watches at and below a path; say whether there were any."""
         gone = self._tree.drop(path)
         self._give_back(gone)
+        self._project.forget(path)
         self._unwatched.pop(path, None)
         self._forget_holes(path + b"/")
         return bool(gone)
@@ -393,6 +402,7 @@ class Follower:
 
     def _watch_below(self, top: bytes) -> None:
         """Watch a directory and all below it that is to be watched; what can't be is kept in `_unwatched`."""
+        self._project.forget(top)
         pending = [top]
         while pending:
             path = pending.pop()

@@ -170,6 +170,8 @@ class ProjectWatch:
         is_excluded: Says of a directory, by its path relative to the workdir, that it is not watched. It is called
             on the watching thread, for each directory before it is watched.
         dirty: Where changes are noted.
+        forget: Says of a directory that what `is_excluded` was told by the disk below it may be outdated; of the
+            workdir (b"") that everything may be. Called on the watching thread.
         on_dirty: Called on a thread of its own after something was noted; calls are run together. It must be quick
             and must not raise.
         watch_nested: Whether nested repositories are watched like any directory.
@@ -181,10 +183,11 @@ class ProjectWatch:
         is_excluded: Callable[[bytes], bool],
         dirty: DirtySet,
         *,
+        forget: Callable[[bytes], None] = lambda _: None,
         on_dirty: Callable[[], None] | None = None,
         watch_nested: bool = False,
     ) -> None:
-        self._project = FollowedProject(workdir, is_excluded, dirty, watch_nested, on_dirty is not None)
+        self._project = FollowedProject(workdir, is_excluded, forget, dirty, watch_nested, on_dirty is not None)
         self._handler = _Announcer(on_dirty)
         self._observer: BaseObserver | None = None
         self._emitter: ProjectEmitter | None = None

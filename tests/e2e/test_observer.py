@@ -327,6 +327,30 @@ def test_refreshing_asks_again_what_is_excluded(tmp_path: Path) -> None:
         watch.stop()
 
 
+def test_a_directory_that_comes_is_asked_about_anew_and_no_other_one_is(project: Project) -> None:
+    for number in range(5):
+        (project.root / f"d{number}/x").mkdir(parents=True)
+    project.begin()
+    asked: set[bytes] = set()
+    project.on_question = asked.add
+    (project.root / "d0").rename(project.root / "moved")
+    (project.root / "d1/new").mkdir()
+    shutil.rmtree(project.root / "d2")
+    project.changes()
+    assert {b"moved", b"moved/x", b"d1/new"} <= asked
+    assert not {b"d3", b"d3/x", b"d4", b"d4/x"} & asked
+
+
+def test_a_changed_gitignore_has_every_directory_asked_about_anew(project: Project) -> None:
+    (project.root / "d/x").mkdir(parents=True)
+    project.begin()
+    asked: set[bytes] = set()
+    project.on_question = asked.add
+    (project.root / "d/.gitignore").write_text("x\n")
+    assert project.changes().scan_reason is not None
+    assert asked == {b"d", b"d/x"}
+
+
 def test_a_link_to_a_directory_is_noted_and_not_followed(project: Project, tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     project.begin()

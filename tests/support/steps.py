@@ -13,11 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from config.paths import resolve_paths
+from store.project import Project
 from watcher.direct import open_directly
+from watcher.home import Home
+from watcher.operations import Operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from watcher.engine import Engine
 
 _MAIN = [sys.executable, "-m", "watcher.main"]
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -143,3 +148,24 @@ def wait_until(condition: Callable[[], object], *, within_s: float = 20.0) -> No
     while not condition():
         assert time.monotonic() < give_up_at, "it did not come true in time"
         time.sleep(0.02)
+
+
+@dataclass
+class Following(InProcess):
+    """Do the same steps in this process, on one home that follows events as the service does."""
+
+    def __post_init__(self) -> None:
+        """Open the home."""
+        paths = resolve_paths(home=None, profile=None, environ=os.environ)
+        self.home = Home(paths, user_home=os.path.expanduser("~"), follow_events=True)
+        self.operations = Operations(self.home, serving=True)
+
+    def ask(self, method: str, **arguments: object) -> dict[str, Any]:
+        """Have one operation done."""
+        return self.operations.dispatch(method, {"workdir": str(self.project), "cwd": str(self.project)} | arguments)
+
+    def engine(self) -> Engine:
+        """Return the project's engine."""
+        engine = self.home.find_engine(Project.of(str(self.project)).hash)
+        assert engine is not None
+        return engine

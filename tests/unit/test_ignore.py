@@ -294,3 +294,34 @@ def test_what_is_never_captured_is_ignored_whatever_is_included(tmp_path: Path) 
     assert rules.is_ignored(b"a *[x]/b/c", is_dir=False)
     assert not rules.is_ignored(b"a y[x]/b/c", is_dir=False)
     assert not rules.is_ignored(b"a *x/b/c", is_dir=False)
+
+
+def test_what_is_forgotten_is_read_again_and_nothing_else_is(tmp_path: Path) -> None:
+    for name in ("a", "a/b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".gitignore").write_text("x\n")
+    rules = _rules(tmp_path)
+
+    def ask() -> list[bool]:
+        return [rules.is_ignored(path, is_dir=False) for path in (b"a/x", b"a/b/x", b"c/x")]
+
+    assert ask() == [True, True, True]
+    for name in ("a", "a/b", "c"):
+        (tmp_path / name / ".gitignore").unlink()
+    assert ask() == [True, True, True]
+    rules.forget(b"a")
+    assert ask() == [False, False, True]
+    assert rules.sources == {b"c"}
+    rules.forget(b"")
+    assert ask() == [False, False, False]
+
+
+def test_rules_made_afresh_read_the_files_anew_and_leave_the_first_ones_alone(tmp_path: Path) -> None:
+    rules = _rules(tmp_path, b"*.log\n")
+    assert not rules.is_ignored(b"a/x", is_dir=False)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".gitignore").write_text("x\n")
+    fresh = rules.afresh()
+    assert fresh.is_ignored(b"a/x", is_dir=False)
+    assert fresh.is_ignored(b"a/x.log", is_dir=False)
+    assert (rules.is_ignored(b"a/x", is_dir=False), rules.sources) == (False, set())

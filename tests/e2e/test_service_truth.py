@@ -1,0 +1,180 @@
+"""What the service believes of a project's files is what a look at the disk finds, whatever events there were."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.steps import Following, InProcess
+from tests.support.workdir import git, make_project, write
+from watcher import inotify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(not inotify.is_available(), reason="this system has no inotify")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Following]:
+    """Give an opted-in project that is followed by events."""
+    product = Following(make_project(tmp_path / "project"))
+    try:
+        product.ask("watch", action="add", path=str(product.project))
+        yield product
+    finally:
+        product.home.close()
+
+
+def list_captured(product: InProcess, home: str) -> dict[str, str]:
+    """Take a checkpoint and return the mode and content id of every path in it."""
+    taken = product.ask("take")["checkpoint"]["hash"]
+    store = product.project.parent / home / "checkpoints" / "store"
+    lines = git(store, "ls-tree", "-r", "-z", taken).split("\0")
+    return {path: facts for facts, _, path in (line.partition("\t") for line in lines if line)}
+
+
+def check_truth(served: Following) -> dict[str, str]:
+    """Compare the next checkpoint with one that somebody takes who sees the project for the first time."""
+    stranger = InProcess(served.project, options=["--home", str(served.project.parent / "other")])
+    shutil.rmtree(served.project.parent / "other", ignore_errors=True)
+    captured = list_captured(served, "hermes")
+    assert captured == list_captured(stranger, "other")
+    return captured
+
+
+def settle(served: Following) -> None:
+    """Have the watch proven and every reason to scan used up, so that the next look rests on events."""
+    for _ in range(3):
+        check_truth(served)
+
+
+def mark_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file that exists once git was started from now on, which every look at everything does."""
+    real, marker = shutil.which("git"), tmp_path / "git-was-started"
+    write(tmp_path / "bin" / "git", f'#!/bin/sh\necho started >> "{marker}"\nexec "{real}" "$@"\n')
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return marker
+
+
+# Ignore rules that change without an event of their own.
+
+
+def swap(project: Path) -> None:
+    (project / "a").rename(project / "old")
+    (project / "b").rename(project / "a")
+
+
+def swap_back_and_forth(project: Path) -> None:
+    for _ in range(3):
+        swap(project)
+        (project / "old").rename(project / "b")
+
+
+def move_out_and_another_in(project: Path) -> None:
+    (project / "a").rename(project.parent / "outside")
+    (project / "b").rename(project / "a")
+
+
+def delete_and_make_anew(project: Path) -> None:
+    shutil.rmtree(project / "a")
+    write(project / "a" / "gen" / "x.txt", "anew\n")
+
+
+def go_below(project: Path) -> None:
+    (project / "b" / "deep").mkdir()
+    (project / "a").rename(project / "b" / "deep" / "a")
+    (project / "b").rename(project / "a")
+
+
+@pytest.mark.parametrize("change", [swap, swap_back_and_forth, move_out_and_another_in, delete_and_make_anew, go_below])
+def test_directories_that_count_after_a_folder_changed_places_are_watched(
+    served: Following, change: Callable[[Path], None]
+) -> None:
+    project = served.project
+    write(project / "a" / ".gitignore", "gen/\n")
+    write(project / "a" / "gen" / "x.txt", "ignored\n")
+    write(project / "b" / "gen" / "x.txt", "counts\n")
+    settle(served)
+    change(project)
+    check_truth(served)
+    for folder in ("a", "b", "old", "a/deep/a"):
+        if (project / folder / "gen").is_dir():
+            write(project / folder / "gen" / "x.txt", f"changed in {folder}\n")
+            write(project / folder / "gen" / "new" / "y.txt", "new\n")
+    assert "a/gen/x.txt" in check_truth(served) or change is swap_back_and_forth
+    for folder in ("a", "b", "old", "a/deep/a"):
+        if (project / folder / "gen").is_dir():
+            write(project / folder / "gen" / "new" / "y.txt", "changed again\n")
+    check_truth(served)
+
+
+def test_a_folder_that_moves_under_other_rules_follows_them(served: Following) -> None:
+    write(served.project / "strict" / ".gitignore", "gen/\n")
+    write(served.project / "lax" / "sub" / "gen" / "x.txt", "one\n")
+    settle(served)
+    (served.project / "lax" / "sub").rename(served.project / "strict" / "sub")
+    assert "strict/sub/gen/x.txt" not in check_truth(served)
+    (served.project / "strict" / "sub").rename(served.project / "lax" / "sub")
+    check_truth(served)
+    write(served.project / "lax" / "sub" / "gen" / "x.txt", "two\n")
+    assert "lax/sub/gen/x.txt" in check_truth(served)
+
+
+def test_rules_that_changed_while_events_were_lost_are_followed(
+    served: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(served.project / "a" / ".gitignore", "gen/\n")
+    write(served.project / "a" / "gen" / "x.txt", "one\n")
+    settle(served)
+    real = inotify.read_events
+
+    def lose(fd: int, limit_bytes: int) -> tuple[list[inotify.Event], int]:
+        events, size = real(fd, limit_bytes)
+        return ([inotify.Event(-1, inotify.Q_OVERFLOW, 0, b"")] if events else []), size
+
+    monkeypatch.setattr(inotify, "read_events", lose)
+    (served.project / "a" / ".gitignore").unlink()
+    check_truth(served)
+    monkeypatch.setattr(inotify, "read_events", real)
+    settle(served)
+    write(served.project / "a" / "gen" / "x.txt", "two\n")
+    assert "a/gen/x.txt" in check_truth(served)
+
+
+def test_an_ignored_file_is_told_by_the_rules_of_now(served: Following) -> None:
+    write(served.project / "b" / ".gitignore", "*.txt\n")
+    write(served.project / "a" / "x.txt", "one\n")
+    settle(served)
+    served.agent_writes("a/x.txt", "two\n", turn="t1")
+    write(served.project / "b" / "x.txt", "mine\n")
+    swap(served.project)
+    answer = served.agent_writes("a/x.txt", "agent\n", turn="t2")
+    assert answer["taken"]
+    served.ask("rollback.restore", hash=answer["checkpoint"]["hash"])
+    assert (served.project / "a" / "x.txt").read_text() == "mine\n"
+
+
+def test_folders_come_and_go_without_a_look_at_everything(
+    served: Following, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        write(served.project / "src" / f"d{number}" / "f.txt", "x\n")
+    write(served.project / "src" / "d0" / ".gitignore", "gen/\n")
+    settle(served)
+    marker = mark_git(tmp_path, monkeypatch)
+    (served.project / "src" / "new").mkdir()
+    (served.project / "src" / "d1").rename(served.project / "src" / "moved")
+    shutil.rmtree(served.project / "src" / "d2")
+    (served.project / "src" / "d0").rename(served.project / "src" / "e0")
+    list_captured(served, "hermes")
+    assert not marker.exists()
+    check_truth(served)
+    served.engine().distrust("a look at everything")
+    served.ask("take")
+    assert marker.exists()
