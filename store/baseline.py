@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from store.capture import LeftOut, Reason, Walk, capture_path, find_device
 from store.errors import TooManyFilesError
-from store.nested import read_nested_head
+from store.nested import is_nested_repository
 from store.objects import MODE_EXECUTABLE, MODE_FILE
 from store.permissions import Permissions, parent_of
 from store.state import State
@@ -286,7 +286,7 @@ class _Refresh:
             return _Place.MOUNT
         if self._scope.rules.is_ignored(directory, is_dir=True):
             return _Place.IGNORED
-        if not self._scope.limits.capture_nested and read_nested_head(full) is not None:
+        if not self._scope.limits.capture_nested and is_nested_repository(full):
             return _Place.NESTED
         return _Place.OPEN
 

@@ -15,6 +15,11 @@ _NO_COMMIT = EMPTY_TREE
 """What stands for the commit of a nested repository that has none."""
 
 
+def is_nested_repository(directory: bytes) -> bool:
+    """Tell whether a directory inside a project is a nested repository; a `.git` in it alone does not make it one."""
+    return read_nested_head(directory) is not None
+
+
 def read_nested_head(directory: bytes) -> Oid | None:
     """Return the commit that a nested repository, submodule or linked worktree is at; nothing when it is none.
 

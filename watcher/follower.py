@@ -7,8 +7,9 @@ Four rules make the dirty set complete:
 
 - A directory is watched first and listed afterwards, so that an entry is either listed or announced.
 - A tree is noted after it is watched, so that whoever takes the note and looks sees all that was not announced.
-- What is excluded below a directory is asked after it is watched, and again when it came anew, when a `.gitignore`
-  changed, and after lost events.
+- What is excluded below a directory, and whether it is a nested repository, is asked after it is watched, and again
+  when it came anew, when a `.gitignore` changed, and after lost events; of a repository before each barrier, since what
+  makes it one may lie where nobody watches.
 - What can't be watched is never passed over: the watch says "scan" and why, and no barrier holds until it is healed.
 
 Not seen at all: writes through a memory mapping or through another name of the file (`watcher.engine` looks at files
@@ -29,6 +30,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from store.nested import is_nested_repository
 from watcher import inotify
 from watcher.filesystems import announces_changes, find_type
 from watcher.watchtree import Directory, WatchTree
@@ -105,6 +107,8 @@ class Follower:
         self._ancestors: set[int] = set()
         self._tree = WatchTree()
         self._unwatched: dict[bytes, str] = {}
+        self._with_git: set[int] = set()
+        """Watch numbers of the directories below the root that hold a `.git`; some may be outdated."""
         self._backlog: deque[inotify.Event] = deque()
         self._is_walk_due = False
         self._walk_not_before = 0.0
@@ -156,6 +160,7 @@ class Follower:
             self._walk_again_if_due(is_asked=is_asked or refresh_reason is not None)
             if is_asked:
                 self._check_root()
+                self._check_repositories()
             self._judge()
         except _WatchLostError as lost:
             self._fall_back(str(lost))
@@ -179,6 +184,7 @@ class Follower:
         self._tree = WatchTree()
         self._ancestors = set()
         self._unwatched = {}
+        self._with_git = set()
         self._backlog.clear()
         self._up_since = 0.0
 
@@ -258,6 +264,15 @@ class Follower:
             raise _WatchLostError(f"the directory is gone: {error.strerror}") from None
         if (found.st_dev, found.st_ino) != self._identity:
             raise _WatchLostError("another directory is in its place")
+
+    def _check_repositories(self) -> None:
+        """Find the directories that became nested repositories or ceased to be, whatever their `.git` made it so."""
+        for wd in list(self._with_git):
+            directory = self._tree.at(wd)
+            if directory is None:
+                self._with_git.discard(wd)
+            elif is_nested_repository(self._absolute(directory.path)) != directory.is_nested:
+                self._enter(directory.path)
 
     def _fall_back(self, why: str) -> None:
         was_up_s = time.monotonic() - self._up_since if self._up_since else 0.0
@@ -434,14 +449,17 @@ class Follower:
 
     def _list_below(self, directory: Directory) -> list[bytes]:
         names = []
-        is_repository = False
+        has_git = False
         with os.scandir(self._absolute(directory.path)) as entries:
             for entry in entries:
                 if entry.name == _GIT:
-                    is_repository = True
+                    has_git = True
                 elif entry.is_dir(follow_symlinks=False):
                     names.append(entry.name)
-        directory.is_nested = is_repository and bool(directory.path) and not self._project.watch_nested
+        directory.is_nested = False
+        if has_git and directory.path and not self._project.watch_nested:
+            self._with_git.add(directory.wd)
+            directory.is_nested = is_nested_repository(self._absolute(directory.path))
         if directory.is_nested:
             # Only its ".git" matters from here on: when that goes, this is an ordinary directory again.
             inotify.add_watch(self._fd, self._absolute(directory.path), _NESTED_MASK)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from store.nested import is_nested_repository
 from watcher import inotify, observer
 from watcher.dirty import Dirty, DirtySet
 from watcher.observer import ProjectWatch
@@ -81,7 +82,7 @@ class Project:
             directory = pending.pop()
             count += 1
             entries = list(os.scandir(directory))
-            if any(entry.name == b".git" for entry in entries) and directory != os.fsencode(self.root):
+            if is_nested_repository(directory) and directory != os.fsencode(self.root):
                 continue
             pending += [
                 entry.path
@@ -351,6 +352,21 @@ def test_a_changed_gitignore_has_every_directory_asked_about_anew(project: Proje
     assert asked == {b"d", b"d/x"}
 
 
+def test_a_directory_with_a_git_entry_that_is_no_repository_is_watched(project: Project) -> None:
+    (project.root / "sub/.git").mkdir(parents=True)
+    project.begin()
+    (project.root / "sub/file").write_text("x")
+    assert project.changes().paths == {b"sub/file"}
+    (project.root / "sub/.git/HEAD").write_text("ref: refs/heads/main\n")
+    assert project.changes().trees == {b"sub"}
+    (project.root / "sub/file").write_text("y")
+    assert project.changes().is_empty
+    (project.root / "sub/.git/HEAD").unlink()
+    assert project.changes().trees == {b"sub"}
+    (project.root / "sub/file").write_text("z")
+    assert project.changes().paths == {b"sub/file"}
+
+
 def test_a_link_to_a_directory_is_noted_and_not_followed(project: Project, tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     project.begin()
@@ -390,9 +406,15 @@ def test_the_projects_own_repository_is_not_watched(project: Project) -> None:
     assert project.changes().is_empty
 
 
+def make_repository(directory: Path) -> None:
+    """Make the least that git takes for a repository."""
+    (directory / ".git").mkdir(parents=True)
+    (directory / ".git/HEAD").write_text("ref: refs/heads/main\n")
+
+
 def test_a_nested_repository_is_noted_as_a_whole_and_not_watched_below(project: Project) -> None:
     (project.root / "sub/src").mkdir(parents=True)
-    (project.root / "sub/.git").mkdir()
+    make_repository(project.root / "sub")
     project.begin()
     (project.root / "sub/file").write_text("x")
     (project.root / "sub/src/file").write_text("x")
@@ -411,11 +433,11 @@ def test_a_directory_that_becomes_a_repository_and_ceases_to_be_one_is_noted(pro
     (project.root / "sub/src").mkdir(parents=True)
     git = project.root / "sub/.git"
     project.begin()
-    git.mkdir() if kind == "directory" else git.write_text("gitdir: elsewhere\n")
+    make_repository(git.parent) if kind == "directory" else git.write_text("gitdir: elsewhere\n")
     assert project.changes().trees == {b"sub"}
     (project.root / "sub/src/file").write_text("x")
     assert project.changes().is_empty
-    git.rmdir() if kind == "directory" else git.unlink()
+    shutil.rmtree(git) if kind == "directory" else git.unlink()
     assert project.changes().trees == {b"sub"}
     (project.root / "sub/src/file").write_text("y")
     assert project.changes().paths == {b"sub/src/file"}
@@ -423,7 +445,7 @@ def test_a_directory_that_becomes_a_repository_and_ceases_to_be_one_is_noted(pro
 
 
 def test_a_nested_repository_is_watched_when_that_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "sub/.git").mkdir(parents=True)
+    make_repository(tmp_path / "sub")
     dirty = DirtySet()
     watch = ProjectWatch(os.fsencode(tmp_path), lambda _: False, dirty, watch_nested=True)
     watch.start()

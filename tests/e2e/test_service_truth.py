@@ -178,3 +178,90 @@ def test_folders_come_and_go_without_a_look_at_everything(
     served.engine().distrust("a look at everything")
     served.ask("take")
     assert marker.exists()
+
+
+# What makes a directory a nested repository.
+
+
+def make_empty_directory(git_entry: Path) -> None:
+    git_entry.mkdir()
+
+
+def make_garbage_file(git_entry: Path) -> None:
+    git_entry.write_text("garbage\n")
+
+
+def make_dangling_link(git_entry: Path) -> None:
+    git_entry.symlink_to("nowhere")
+
+
+def make_unfinished(git_entry: Path) -> None:
+    (git_entry / "objects").mkdir(parents=True)
+    (git_entry / "config").write_text("[core]\n")
+
+
+@pytest.mark.parametrize("make", [make_empty_directory, make_garbage_file, make_dangling_link, make_unfinished])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_directory_whose_git_entry_is_no_repository_is_followed(
+    served: Following, make: Callable[[Path], None], is_first: bool
+) -> None:
+    write(served.project / "lib" / "src" / "x.txt", "one\n")
+    if is_first:
+        make(served.project / "lib" / ".git")
+    settle(served)
+    if not is_first:
+        make(served.project / "lib" / ".git")
+        check_truth(served)
+    write(served.project / "lib" / "src" / "x.txt", "two\n")
+    write(served.project / "lib" / "src" / "new" / "y.txt", "two\n")
+    assert {"lib/src/x.txt", "lib/src/new/y.txt"} <= check_truth(served).keys()
+    write(served.project / "lib" / "src" / "new" / "y.txt", "three\n")
+    check_truth(served)
+
+
+def test_a_repository_that_is_made_in_steps_is_one_when_it_is(served: Following) -> None:
+    lib = served.project / "lib"
+    write(lib / "src" / "x.txt", "one\n")
+    settle(served)
+    (lib / ".git").mkdir()
+    write(lib / "src" / "x.txt", "two\n")
+    assert "lib/src/x.txt" in check_truth(served)
+    git(lib, "init", "-q", "-b", "main")
+    assert "lib/src/x.txt" not in check_truth(served)
+    write(lib / "src" / "x.txt", "three\n")
+    git(lib, "add", "-A")
+    git(lib, "commit", "-q", "-m", "first")
+    assert check_truth(served)["lib"].startswith("160000")
+
+
+def test_a_repository_that_breaks_is_a_directory_again(served: Following) -> None:
+    lib = served.project / "lib"
+    write(lib / "src" / "x.txt", "one\n")
+    git(lib, "init", "-q", "-b", "main")
+    settle(served)
+    (lib / ".git" / "HEAD").unlink()
+    assert "lib/src/x.txt" in check_truth(served)
+    write(lib / "src" / "x.txt", "two\n")
+    check_truth(served)
+    git(lib, "init", "-q", "-b", "main")
+    check_truth(served)
+
+
+def test_a_pointer_whose_repository_comes_and_goes_elsewhere_is_followed(served: Following) -> None:
+    lib, elsewhere = served.project / "lib", served.project.parent / "elsewhere"
+    write(lib / "x.txt", "one\n")
+    write(lib / ".git", f"gitdir: {elsewhere}\n")
+    elsewhere.mkdir()
+    settle(served)
+    write(lib / "x.txt", "two\n")
+    assert "lib/x.txt" in check_truth(served)
+    write(elsewhere / "HEAD", "ref: refs/heads/main\n")
+    assert check_truth(served)["lib"].startswith("160000")
+    (elsewhere / "HEAD").unlink()
+    check_truth(served)
+    write(lib / "x.txt", "three\n")
+    assert "lib/x.txt" in check_truth(served)
+    os.unlink(lib / ".git")
+    check_truth(served)
+    write(lib / "x.txt", "four\n")
+    check_truth(served)
