@@ -49,6 +49,8 @@ class Baseline:
     """What decided which files count, the project's own `.gitignore` files apart."""
     made_by_tools: frozenset[bytes] = frozenset()
     """Ignored files that are captured since a tool named them, and that it made."""
+    linked: frozenset[bytes] = frozenset()
+    """Files with more than one name, as far as they were looked at by `refresh`: a write may come by another name."""
 
     @property
     def state(self) -> State:
@@ -127,6 +129,7 @@ class _Refresh:
     def __init__(self, objects: ObjectStore, scope: Scope, baseline: Baseline) -> None:
         self.changes: Changes = {}
         self.left_out = dict(baseline.left_out)
+        self.linked = set(baseline.linked)
         self._objects = objects
         self._scope = scope
         self._baseline = baseline
@@ -146,6 +149,7 @@ class _Refresh:
                 return
         else:
             self.left_out.pop(path, None)
+            self.linked.discard(path)
         match self._place_of(parent_of(path)):
             case _Place.NESTED:
                 self.look_at_directory(
@@ -161,8 +165,10 @@ class _Refresh:
     def look_at_directory(self, directory: bytes) -> None:
         """Find out what everything below one path holds now."""
         self._walked.add(directory)
-        for path in [path for path in self.left_out if path == directory or path.startswith(directory + b"/")]:
+        inside = directory + b"/"
+        for path in [path for path in self.left_out if path == directory or path.startswith(inside)]:
             del self.left_out[path]
+        self.linked -= {path for path in self.linked if path == directory or path.startswith(inside)}
         before = look_up(self._objects, self._baseline.tree, directory)
         if before is not None and before.is_tree:
             self.changes.update(dict.fromkeys(flatten(self._objects, before.oid, directory + b"/")))
@@ -200,6 +206,8 @@ class _Refresh:
 
     def _store(self, path: bytes) -> None:
         found = capture_path(self._objects, self._scope.root, path, self._scope.limits)
+        if found is not None and _has_other_names(os.path.join(self._scope.root, path)):
+            self.linked.add(path)
         if found is None or isinstance(found, LeftOut):
             if found is not None:
                 self.left_out[path] = found.reason
@@ -235,6 +243,7 @@ class _Refresh:
             tree=tree,
             file_count=file_count,
             left_out=MappingProxyType(self.left_out),
+            linked=frozenset(self.linked),
             permissions=before.permissions.forget_below(self._walked).update(found, gone),
             empty_directories=frozenset(empty),
         )
@@ -289,6 +298,14 @@ class _Refresh:
         if not self._scope.limits.capture_nested and is_nested_repository(full):
             return _Place.NESTED
         return _Place.OPEN
+
+
+def _has_other_names(full: bytes) -> bool:
+    try:
+        status = os.lstat(full)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def _is_file(entry: object) -> int:

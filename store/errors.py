@@ -10,6 +10,7 @@ StoreError                      kind "store", exit code 1
 ├── TooBroadError               kind "too-broad": this directory is never captured
 ├── NestedRepositoriesError     kind "nested": the rollback would touch what was not captured
 ├── TooManyFilesError           kind "too-many-files": the project is larger than the settings allow
+├── ChangedMeanwhileError       kind "changed": a file is not what the rollback was planned with; nothing was changed
 ├── SafetyCheckpointError       kind "safety": no way back could be recorded, so nothing was changed
 ├── PackFailedError             kind "pack": many objects could not be written, and none of them is in the store
 ├── NoSpaceError                kind "no-space": too little free disk to add anything
@@ -85,6 +86,12 @@ class NestedRepositoriesError(StoreError):
         )
         self.fields = {"nested_repositories": list(paths)}
         """What the JSON answer carries beside the message."""
+
+
+class ChangedMeanwhileError(StoreError):
+    """Report a file that is not what a rollback was planned with, so that nothing was changed."""
+
+    kind = "changed"
 
 
 class SafetyCheckpointError(StoreError):

@@ -15,7 +15,7 @@ from config.errors import CheckpointError
 from store.apply import ProjectFiles
 from store.capture import LeftOut, Limits, Reason, capture_path
 from store.checkpoint import Label, take_checkpoint
-from store.errors import NestedRepositoriesError, SafetyCheckpointError, SelectionError, StoreError
+from store.errors import ChangedMeanwhileError, NestedRepositoriesError, SafetyCheckpointError, SelectionError
 from store.history import list_history, trim_history
 from store.index import mode_of
 from store.ledger import (
@@ -125,6 +125,7 @@ def roll_back(
         NestedRepositoriesError: It would touch nested repositories; nothing was changed.
         SelectionError: A selected path is in no checkpoint; nothing was changed.
         CorruptFileError: The ledger can't be understood; nothing was changed.
+        ChangedMeanwhileError: A file is not what the baseline says; nothing was changed.
         SafetyCheckpointError: The way back could not be recorded; nothing was changed.
     """
     _refuse_nested(store.objects, checkpoint, selection)
@@ -271,13 +272,13 @@ def _prepare(store: ProjectStore, standing: Standing) -> _Step:
     """Make sure that what stands at a path is what the safety checkpoint is going to hold.
 
     Raises:
-        StoreError: It changed while the rollback was planned.
+        ChangedMeanwhileError: It changed while the rollback was planned.
     """
     status = ProjectFiles(store.project.root).status(standing.path)
     is_directory = standing.current is not None and standing.current.is_directory
     now = _look(store, standing.path, status, is_directory=is_directory) if status is not None else None
     if now != standing.current:
-        raise StoreError(
+        raise ChangedMeanwhileError(
             f"{os.fsdecode(standing.path)} changed while the rollback was planned; nothing was changed.",
             hint="Run the command again.",
         )

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from config.settings import NestedRepos
 from store.baseline import refresh
 from store.capture import Limits, Scope
 from store.errors import ObjectMissingError, TooManyFilesError
-from store.index import is_racy
 from store.patterns import Patterns, pattern_of
 from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
 from watcher.exclusion import ExclusionRules
+from watcher.unannounced import Unannounced, find_linked, find_other_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from config.settings import Settings
     from store.baseline import Baseline
     from store.ignore import IgnoreRules
+    from store.objects import ObjectStore
     from store.project import Project
     from store.project_store import ProjectStore
     from watcher.follower import WatchState
@@ -51,7 +53,7 @@ class Engine:
         """What decides which files count, apart from the files; when it changes, everything is looked at."""
         self._patterns = Patterns("")
         self._rules: IgnoreRules | None = None
-        self._pins: dict[bytes, tuple[int, ...] | None] = {}
+        self._unannounced = Unannounced(project.root)
         self._refused: tuple[float, TooManyFilesError] | None = None
 
     def stop_watching(self) -> None:
@@ -95,7 +97,7 @@ class Engine:
             baseline = self._look(store, limits, pinned, dirty, is_seen=is_seen)
         except BaseException as error:
             self._dirty.put_back(dirty)
-            self._pins.clear()
+            self._unannounced.forget()
             if isinstance(error, TooManyFilesError):
                 self._refused = (time.monotonic(), error)
             raise
@@ -125,35 +127,25 @@ class Engine:
         """Take the fast road if events can vouch for it, else the slow one."""
         if not self._can_vouch(dirty, limits) or self._rules is None or self._baseline is None or not is_seen:
             return self._look_everywhere(store, limits, pinned, dirty)
-        unwatched, nested = self._find_changed_pins(pinned), self._baseline.nested
-        if dirty.is_empty and not unwatched and not nested:
-            return self._baseline
+        known, nested = self._baseline, self._baseline.nested
+        changed = self._unannounced.find_changed(known.linked | pinned.keys())
+        if _change_rules(changed):
+            self.distrust(_OTHER_RULES)
+            return self._look_everywhere(store, limits, pinned, replace(dirty, paths=dirty.paths | changed))
+        if dirty.is_empty and not changed and not nested:
+            return known
         if dirty.trees:
             self._rules = self._rules.afresh()
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
         try:
-            return refresh(store.objects, scope, self._baseline, dirty.paths | unwatched, dirty.trees | set(nested))
+            fresh = refresh(store.objects, scope, known, dirty.paths | changed, dirty.trees | set(nested))
+            return _look_at_other_names(store.objects, scope, known, fresh)
         except ObjectMissingError:
-            return scan(store, scope)
+            return self._scan(store, scope)
 
     def _can_vouch(self, dirty: Dirty, limits: Limits) -> bool:
         """Tell whether nothing can have changed but what is dirty. Nested repositories are not watched."""
-        return dirty.scan_reason is None and not _changes_rules(dirty) and not limits.capture_nested
-
-    def _find_changed_pins(self, pinned: Mapping[bytes, bool]) -> frozenset[bytes]:
-        """Return the pinned paths that may have changed: they lie in folders that nobody watches."""
-        changed = set()
-        for path in pinned:
-            looked_ns = time.time_ns()
-            status = _look_at(os.path.join(self.project.root, path))
-            signature = _sign_status(status)
-            if self._pins.get(path, ()) != signature:
-                changed.add(path)
-            if status is not None and is_racy(status, looked_ns):
-                self._pins.pop(path, None)
-            else:
-                self._pins[path] = signature
-        return frozenset(changed)
+        return dirty.scan_reason is None and not _change_rules(dirty.paths) and not limits.capture_nested
 
     def _look_everywhere(
         self, store: ProjectStore, limits: Limits, pinned: Mapping[bytes, bool], dirty: Dirty
@@ -167,7 +159,17 @@ class Engine:
             self._watch = ProjectWatch(self.project.root, excluded.is_excluded, self._dirty, forget=excluded.forget)
             self._watch.start()
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
-        return scan(store, scope, hints=dirty.paths | dirty.trees, by_walk=_changes_rules(dirty))
+        return self._scan(store, scope, hints=dirty.paths | dirty.trees, by_walk=_change_rules(dirty.paths))
+
+    def _scan(
+        self, store: ProjectStore, scope: Scope, *, hints: Collection[bytes] = (), by_walk: bool = False
+    ) -> Baseline:
+        """Look at every file, and find out which ones events won't tell all of."""
+        baseline = scan(store, scope, hints=hints, by_walk=by_walk)
+        if self._watch is None:
+            return baseline
+        self._unannounced.forget()
+        return replace(baseline, linked=find_linked(store.objects, scope.root, baseline))
 
     def _refuse_again(self, limits: Limits) -> None:
         if self._refused is None:
@@ -194,19 +196,14 @@ class Engine:
                 self._watch.refresh(_OTHER_RULES)
 
 
-def _changes_rules(dirty: Dirty) -> bool:
-    return any(path == b".gitignore" or path.endswith(b"/.gitignore") for path in dirty.paths)
+def _look_at_other_names(objects: ObjectStore, scope: Scope, before: Baseline, fresh: Baseline) -> Baseline:
+    """Look at the other names of files that have more than one since the last look: their content changed as well."""
+    others = find_other_names(objects, scope.root, fresh, fresh.linked - before.linked)
+    return refresh(objects, scope, fresh, others, ()) if others else fresh
 
 
-def _sign_status(status: os.stat_result | None) -> tuple[int, ...] | None:
-    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _look_at(path: bytes) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError:
-        return None
+def _change_rules(paths: Iterable[bytes]) -> bool:
+    return any(path == b".gitignore" or path.endswith(b"/.gitignore") for path in paths)
 
 
 def _sign(path: str) -> tuple[int, int] | None:

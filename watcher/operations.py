@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from config.errors import CheckpointError, UsageError
 from store.checkpoint import Kind, Label, take_checkpoint
 from store.diff import diff_trees
-from store.errors import CorruptFileError, StoreError
+from store.errors import ChangedMeanwhileError, CorruptFileError, StoreError
 from store.git import find_git
 from store.history import list_history, resolve_checkpoint
 from store.objects import ObjectStore
@@ -123,14 +123,18 @@ class Operations:
             commits = list_history(desk.store)
             checkpoint = resolve_checkpoint(commits, given)
             label = Label(Kind.SAFETY, f"pre-rollback snapshot (restoring to {checkpoint.oid.hex()[:8]})", now)
-            done = roll_back(
-                desk.store,
-                desk.bring_up_to_date(),
-                checkpoint,
-                selection,
-                label=label,
-                keep_count=desk.settings.max_snapshots,
-            )
+            try:
+                done = roll_back(
+                    desk.store,
+                    desk.bring_up_to_date(),
+                    checkpoint,
+                    selection,
+                    label=label,
+                    keep_count=desk.settings.max_snapshots,
+                )
+            except ChangedMeanwhileError as error:
+                self._home.engine(project).distrust(error.message)
+                raise
             changed = bool(done.restored or done.removed) and selection.mode is not Mode.SELECTED
             undo_turns = self._count_turns(project, commits, checkpoint) if changed else 0
         return describe_rollback(done, undo_turns=undo_turns)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from store.errors import ChangedMeanwhileError
 from tests.support.steps import Following, InProcess
 from tests.support.workdir import git, make_project, write
 from watcher import inotify
@@ -265,3 +267,74 @@ def test_a_pointer_whose_repository_comes_and_goes_elsewhere_is_followed(served:
     check_truth(served)
     write(lib / "x.txt", "four\n")
     check_truth(served)
+
+
+# Files with more than one name.
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("other", ["other.txt", "sub/other.txt", "../outside.txt"])
+def test_a_write_through_another_name_is_seen(served: Following, other: str, is_first: bool) -> None:
+    file, link = served.project / "a.py", served.project / other
+    if is_first:
+        os.link(file, link)
+    settle(served)
+    if not is_first:
+        os.link(file, link)
+        if other.startswith(".."):
+            settle(served)
+            write(file, "its own event\n")
+            check_truth(served)
+    for number in range(3):
+        with link.open("w") as opened:
+            opened.write(f"through the other name {number}\n")
+        check_truth(served)
+    link.unlink()
+    check_truth(served)
+    write(file, "alone again\n")
+    check_truth(served)
+
+
+def test_a_new_name_written_through_at_once_is_seen_at_the_old_one(served: Following) -> None:
+    settle(served)
+    os.link(served.project / "a.py", served.project / "new.py")
+    with (served.project / "new.py").open("w") as opened:
+        opened.write("changed\n")
+    captured = check_truth(served)
+    assert captured["a.py"] == captured["new.py"]
+
+
+def test_a_large_file_that_shrinks_through_another_name_counts(served: Following, tmp_path: Path) -> None:
+    write(tmp_path / "hermes" / "config.yaml", "checkpoints: {max_file_size_mb: 1}\n")
+    write(tmp_path / "other" / "config.yaml", "checkpoints: {max_file_size_mb: 1}\n")
+    write(served.project / "big.txt", b"x" * 1_100_000)
+    os.link(served.project / "big.txt", tmp_path / "outside.txt")
+    for _ in range(3):
+        assert "big.txt" not in list_captured(served, "hermes")
+    with (tmp_path / "outside.txt").open("w") as opened:
+        opened.write("small\n")
+    assert "big.txt" in list_captured(served, "hermes")
+
+
+def test_rules_written_through_another_name_are_followed(served: Following) -> None:
+    write(served.project.parent / "rules", "gen/\n")
+    os.link(served.project.parent / "rules", served.project / ".gitignore")
+    write(served.project / "gen" / "x.txt", "one\n")
+    settle(served)
+    with (served.project.parent / "rules").open("w") as opened:
+        opened.write("nothing/\n")
+    check_truth(served)
+    write(served.project / "gen" / "x.txt", "two\n")
+    assert "gen/x.txt" in check_truth(served)
+
+
+def test_a_rollback_that_meets_a_change_without_an_event_is_right_at_the_next_try(served: Following) -> None:
+    served.agent_writes("a.py", "agent\n", turn="t1")
+    settle(served)
+    first = served.ask("rollback.list")["checkpoints"][-1]["hash"]
+    with (served.project / "a.py").open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as mapped:
+        mapped[:5] = b"AGENT"
+        with pytest.raises(ChangedMeanwhileError):
+            served.ask("rollback.restore", hash=first, all=True)
+        assert served.ask("rollback.restore", hash=first, all=True)["restored_files"] == ["a.py"]
+    assert (served.project / "a.py").read_text() == "one\n"
