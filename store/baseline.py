@@ -22,7 +22,7 @@ from store.state import State
 from store.tree import Changes, compare, flatten, look_up, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from store.capture import Scope
     from store.objects import ObjectStore, Oid
@@ -87,7 +87,7 @@ def refresh(
 
     Raises:
         ObjectMissingError: A tree of the baseline is no longer in the store.
-        TooManyFilesError: There are more files now than the settings allow.
+        TooManyFilesError: More files are dirty than the whole project may have.
         DeadlinePassedError: The time is over.
     """
     work = _Refresh(objects, scope, baseline)
@@ -100,8 +100,6 @@ def refresh(
     count = baseline.file_count
     for difference in compare(objects, baseline.tree, tree):
         count += _is_file(difference.new) - _is_file(difference.old)
-    if count > scope.limits.max_files:
-        raise too_many_files(scope)
     return with_scope(work.finish(tree, count), scope)
 
 
@@ -115,12 +113,20 @@ def with_scope(baseline: Baseline, scope: Scope) -> Baseline:
     )
 
 
-def too_many_files(scope: Scope) -> TooManyFilesError:
-    """Return the error for a project that holds more files than the settings allow."""
-    return TooManyFilesError(
-        f"{os.fsdecode(scope.root)} has more than {scope.limits.max_files} files to capture.",
+def too_many_files(root: bytes, max_files: int, seen: Collection[bytes] = ()) -> TooManyFilesError:
+    """Return the error for a project that holds more files than the settings allow.
+
+    Args:
+        root: The workdir.
+        max_files: How many are allowed.
+        seen: Those that were met when the look was given up.
+    """
+    error = TooManyFilesError(
+        f"{os.fsdecode(root)} has more than {max_files} files to capture.",
         hint="Exclude folders with `exclude`, or raise `max_files`.",
     )
+    error.seen = seen
+    return error
 
 
 class _Refresh:
@@ -139,6 +145,7 @@ class _Refresh:
         self._empty: set[bytes] = set()
         self._walked: set[bytes] = set()
         self._looked_at: set[bytes] = set()
+        self._stored: set[bytes] = set()
         self._device = find_device(scope.root)
 
     def look_at_path(self, path: bytes) -> None:
@@ -214,6 +221,9 @@ class _Refresh:
             self.changes[path] = None
             return
         self.changes[path] = found.entry
+        self._stored.add(path)
+        if len(self._stored) > self._scope.limits.max_files:
+            raise too_many_files(self._scope.root, self._scope.limits.max_files, self._stored)
         if found.bits is not None:
             self._modes[path] = stat.S_IFREG | found.bits
 

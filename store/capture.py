@@ -58,7 +58,7 @@ class Limits:
     max_file_bytes: int | None = 10 * 1024 * 1024
     """A larger file is left out; nothing for no limit."""
     max_files: int = 50_000
-    """A project with more captured files is not snapshotted."""
+    """A look that meets more files is given up; a project with more captured files is not snapshotted."""
     capture_nested: bool = False
     """Capture the files of nested repositories instead of recording a reference."""
     deadline: float = float("inf")

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from config.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 
 class StoreError(CheckpointError):
@@ -114,6 +114,8 @@ class TooManyFilesError(StoreError):
     """Report a project with more captured files than the settings allow."""
 
     kind = "too-many-files"
+    seen: Collection[bytes] = ()
+    """The files that were met before the look was given up; none when it was not."""
 
 
 class NoSpaceError(StoreError):

@@ -78,7 +78,8 @@ def scan(
 
     Raises:
         StoreError: The project can't be read.
-        TooManyFilesError: There are more files than the settings allow.
+        TooManyFilesError: A walk met more files than the settings allow. The caller counts where git named
+            what changed.
         DeadlinePassedError: The time is over.
     """
     summary = load_summary(store.layout.index_file(store.project.hash)) if not by_walk else None
@@ -286,7 +287,8 @@ class _Scan:
         for path, status in walk.files():
             self._look_at(path, status)
             if len(self.entries) + len(self._unread) > max_files:
-                raise too_many_files(self._scope)
+                seen = {*self.entries, *(path for path, _ in self._unread)}
+                raise too_many_files(self._scope.root, max_files, seen)
         for path in self._scope.pinned.keys() - self.entries.keys():
             self._look_at_pinned(path)
         for path, entry in walk.nested.items():

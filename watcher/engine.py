@@ -7,18 +7,20 @@ state it returns belongs to `watcher.home`.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from config.settings import NestedRepos
-from store.baseline import refresh
+from store.baseline import refresh, too_many_files
 from store.capture import Limits, Scope
 from store.errors import ObjectMissingError, TooManyFilesError
 from store.patterns import Patterns, pattern_of
 from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
 from watcher.exclusion import ExclusionRules
+from watcher.refusal import Refusal
 from watcher.unannounced import Unannounced, find_linked, find_other_names
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 _BARRIER_S = 2.0
 """Longer than this nobody waits for events; a scan is quicker than it seems."""
 _OTHER_RULES = "the rules of what counts changed"
-_REFUSE_AGAIN_S = 30.0
-"""A project that was too large a moment ago is not walked again for each tool call."""
 
 
 class Engine:
@@ -54,7 +54,7 @@ class Engine:
         self._patterns = Patterns("")
         self._rules: IgnoreRules | None = None
         self._unannounced = Unannounced(project.root)
-        self._refused: tuple[float, TooManyFilesError] | None = None
+        self._refusal: Refusal | None = None
 
     def stop_watching(self) -> None:
         """Stop following events; the next state is found by a scan."""
@@ -69,7 +69,13 @@ class Engine:
         return None if self._watch is None else self._watch.state
 
     def bring_up_to_date(
-        self, store: ProjectStore, settings: Settings, pinned: Mapping[bytes, bool], deadline: float
+        self,
+        store: ProjectStore,
+        settings: Settings,
+        pinned: Mapping[bytes, bool],
+        deadline: float,
+        *,
+        whatever_size: bool = False,
     ) -> Baseline:
         """Return the state of the project's files as they are now.
 
@@ -78,6 +84,7 @@ class Engine:
             settings: What counts.
             pinned: Ignored paths that a tool named, each with whether it existed before.
             deadline: When to give up, on the monotonic clock.
+            whatever_size: Return it though there are more files than the settings allow.
 
         Raises:
             TooManyFilesError: There are more files than the settings allow.
@@ -85,23 +92,29 @@ class Engine:
         """
         limits = Limits(
             max_file_bytes=settings.max_file_size_bytes,
-            max_files=settings.max_files,
+            max_files=sys.maxsize if whatever_size else settings.max_files,
             capture_nested=settings.nested_repos is NestedRepos.CAPTURE,
             deadline=deadline,
         )
-        self._refuse_again(limits)
         self._follow_terms(store, settings)
         is_seen = self._watch is not None and self._watch.barrier(min(_BARRIER_S, deadline - time.monotonic()))
         dirty = self._dirty.take()
+        if self._refusal is not None and is_seen and self._is_refused_still(dirty, limits):
+            raise too_many_files(self.project.root, limits.max_files)
         try:
             baseline = self._look(store, limits, pinned, dirty, is_seen=is_seen)
-        except BaseException as error:
+        except TooManyFilesError as error:
+            # What was dirty is not needed any more: without a baseline, everything is looked at the next time.
+            self._refusal = Refusal(self.project.root, error.seen, max_files=limits.max_files)
+            self._baseline = None
+            raise
+        except BaseException:
             self._dirty.put_back(dirty)
             self._unannounced.forget()
-            if isinstance(error, TooManyFilesError):
-                self._refused = (time.monotonic(), error)
             raise
-        self._baseline = baseline
+        self._baseline, self._refusal = baseline, None
+        if baseline.file_count > limits.max_files:
+            raise too_many_files(self.project.root, limits.max_files)
         return baseline
 
     def is_ignored(self, store: ProjectStore, settings: Settings, path: bytes) -> bool:
@@ -159,7 +172,8 @@ class Engine:
             self._watch = ProjectWatch(self.project.root, excluded.is_excluded, self._dirty, forget=excluded.forget)
             self._watch.start()
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
-        return self._scan(store, scope, hints=dirty.paths | dirty.trees, by_walk=_change_rules(dirty.paths))
+        by_walk = self._refusal is not None or _change_rules(dirty.paths)
+        return self._scan(store, scope, hints=dirty.paths | dirty.trees, by_walk=by_walk)
 
     def _scan(
         self, store: ProjectStore, scope: Scope, *, hints: Collection[bytes] = (), by_walk: bool = False
@@ -171,13 +185,10 @@ class Engine:
         self._unannounced.forget()
         return replace(baseline, linked=find_linked(store.objects, scope.root, baseline))
 
-    def _refuse_again(self, limits: Limits) -> None:
-        if self._refused is None:
-            return
-        at, error = self._refused
-        if time.monotonic() - at < _REFUSE_AGAIN_S and str(limits.max_files) in error.message:
-            raise error
-        self._refused = None
+    def _is_refused_still(self, dirty: Dirty, limits: Limits) -> bool:
+        """Tell whether a project that was too large when it was last walked is so still, without a walk."""
+        holds = self._refusal is not None and self._refusal.still_holds(dirty, max_files=limits.max_files)
+        return holds and not _change_rules(dirty.paths)
 
     def _follow_terms(self, store: ProjectStore, settings: Settings) -> None:
         patterns = Patterns(

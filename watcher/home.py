@@ -58,11 +58,12 @@ class Desk:
         """When to give up, on the monotonic clock."""
         self._record = home.load_record(store.project.hash)
 
-    def bring_up_to_date(self, added: Sequence[bytes] = ()) -> Baseline:
+    def bring_up_to_date(self, added: Sequence[bytes] = (), *, whatever_size: bool = False) -> Baseline:
         """Return the state of the project's files now.
 
         Args:
             added: Ignored paths that a tool is about to change: captured all the same, from now on.
+            whatever_size: Return it though there are more files than the settings allow.
         """
         project = self.store.project
         engine = self.home.engine(project)
@@ -74,7 +75,7 @@ class Desk:
             now = time.time()
             known = self._record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
             self._keep_record(replace(known, pinned=pinned))
-        return engine.bring_up_to_date(self.store, self.settings, pinned, self._deadline)
+        return engine.bring_up_to_date(self.store, self.settings, pinned, self._deadline, whatever_size=whatever_size)
 
     def refuse_full_disk(self) -> None:
         """Refuse to add anything while little disk is free.

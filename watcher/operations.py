@@ -126,7 +126,7 @@ class Operations:
             try:
                 done = roll_back(
                     desk.store,
-                    desk.bring_up_to_date(),
+                    desk.bring_up_to_date(whatever_size=True),
                     checkpoint,
                     selection,
                     label=label,
@@ -149,7 +149,7 @@ class Operations:
             self._refuse_without_history(project)
         checkpoint = _first_of_session(commits, arguments) if given == "session" else resolve_checkpoint(commits, given)
         with self._home.work_on(project, wait_s=_WAIT_S) as desk:
-            now = desk.bring_up_to_date()
+            now = desk.bring_up_to_date(whatever_size=True)
         return describe_diff(diff_trees(self._home.layout, checkpoint.tree, now.tree), baseline=checkpoint)
 
     def take(self, arguments: Mapping[str, object]) -> dict[str, object]:

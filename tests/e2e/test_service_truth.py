@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from store.errors import ChangedMeanwhileError
+from store.errors import ChangedMeanwhileError, TooManyFilesError
 from tests.support.steps import Following, InProcess
 from tests.support.workdir import git, make_project, write
 from watcher import inotify
@@ -338,3 +338,82 @@ def test_a_rollback_that_meets_a_change_without_an_event_is_right_at_the_next_tr
             served.ask("rollback.restore", hash=first, all=True)
         assert served.ask("rollback.restore", hash=first, all=True)["restored_files"] == ["a.py"]
     assert (served.project / "a.py").read_text() == "one\n"
+
+
+# More files than are allowed.
+
+
+def allow(tmp_path: Path, max_files: int) -> None:
+    write(tmp_path / "hermes" / "config.yaml", f"checkpoints: {{max_files: {max_files}}}\n")
+
+
+def fill(project: Path, count: int) -> None:
+    for number in range(count):
+        write(project / "many" / f"f{number}", f"{number}\n")
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_a_project_that_grew_too_large_is_protected_as_soon_as_it_is_smaller(
+    served: Following, tmp_path: Path, is_at_once: bool
+) -> None:
+    allow(tmp_path, 20)
+    if not is_at_once:
+        fill(served.project, 10)
+    settle(served)
+    fill(served.project, 30)
+    for number in range(4):
+        assert served.agent_writes("a.py", f"{number}\n", turn=f"t{number}")["why"] == "too-many-files"
+    shutil.rmtree(served.project / "many")
+    assert served.agent_writes("a.py", "agent\n", turn="t9")["taken"]
+    check_truth(served)
+    fill(served.project, 17)
+    assert served.agent_writes("a.py", "agent\n", turn="t10")["why"] == "too-many-files"
+    (served.project / "many" / "f3").unlink()
+    assert served.agent_writes("a.py", "again\n", turn="t11")["taken"]
+    check_truth(served)
+
+
+def test_a_project_that_is_too_large_is_not_walked_for_each_call(
+    served: Following, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(tmp_path, 20)
+    (served.project / "many").mkdir()
+    os.mkfifo(served.project / "many" / "pipe")
+    fill(served.project, 60)
+    for number in range(4):
+        assert served.agent_writes("a.py", f"{number}\n", turn=f"t{number}")["why"] == "too-many-files"
+    listed: list[str] = []
+    real = os.scandir
+
+    def record(path: bytes) -> object:
+        listed.append(repr(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", record)
+    assert served.agent_writes("a.py", "agent\n", turn="t9")["why"] == "too-many-files"
+    seen = [path for path in listed if "many" in path]
+    (served.project / ".gitignore").write_text("many/\n")
+    assert served.agent_writes("a.py", "ours\n", turn="t10")["taken"]
+    assert seen == []
+    assert [path for path in listed if "project" in path]
+    check_truth(served)
+
+
+@pytest.mark.parametrize("words", [{}, {"all": True}, {"paths": ["a.py"]}])
+def test_a_project_that_is_too_large_can_be_rolled_back_and_compared(
+    served: Following, tmp_path: Path, words: dict[str, object]
+) -> None:
+    served.agent_writes("a.py", "agent\n", turn="t1")
+    allow(tmp_path, 20)
+    fill(served.project, 30)
+    for product in (served, InProcess(served.project)):
+        first = product.ask("rollback.list")["checkpoints"][-1]["hash"]
+        assert "a.py" in product.ask("rollback.diff", hash=first)["diff"]
+        done = product.ask("rollback.restore", hash=first, **words)
+        assert (done["success"], (served.project / "a.py").read_text()) == (True, "one\n")
+        assert (served.project / "many").exists() is not bool(words.get("all"))
+        product.ask("rollback.restore", hash=done["pre_rollback"], all=True)
+        assert (served.project / "a.py").read_text() == "agent\n"
+        assert len(list((served.project / "many").iterdir())) == 30
+        with pytest.raises(TooManyFilesError):
+            product.ask("take")
