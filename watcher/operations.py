@@ -135,8 +135,11 @@ class Operations:
             except ChangedMeanwhileError as error:
                 self._home.engine(project).distrust(error.message)
                 raise
-            changed = bool(done.restored or done.removed) and selection.mode is not Mode.SELECTED
-            undo_turns = self._count_turns(project, commits, checkpoint) if changed else 0
+            changed = bool(done.restored or done.removed)
+            is_whole = changed and selection.mode is not Mode.SELECTED
+            undo_turns = self._count_turns(project, commits, checkpoint) if is_whole else 0
+            if changed and not selection.dry_run:
+                self._home.sessions.reopen(project.hash)
         return describe_rollback(done, undo_turns=undo_turns)
 
     def diff(self, arguments: Mapping[str, object]) -> dict[str, object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import threading
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from store.errors import CorruptFileError
 from store.files import make_private_directory, read_json_object, to_seconds, write_json
 from store.layout import ProjectHash
-from watcher.turns import OpenCall, Session, Turn
+from watcher.turns import OpenCall, Session, Turn, reopen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,8 @@ _KEPT_S = 7 * 86400.0
 """A session that was silent for longer is forgotten."""
 _SAME_TIME_S = 10.0
 """An event so soon after another one is not written for its time alone."""
+
+_OID = re.compile(r"[0-9a-f]{40}")
 
 Signature = tuple[int, int, int]
 
@@ -62,14 +65,25 @@ class Sessions:
                 self._forget_old(session.last_event)
             elif not _has_news(before, session):
                 return
-            write_json(path, {"v": 1, "name": name} | _format(session))
-            if (signature := _sign(path)) is not None:
-                self._known[path] = (signature, session)
+            self._write(path, {"v": 1, "name": name} | _format(session), session)
+
+    def reopen(self, project: ProjectHash) -> None:
+        """Let every turn of every session take a checkpoint of a project again, since that was rolled back."""
+        with self._guard:
+            for path in self._list():
+                session = self._load(path)
+                if session is not None and (after := reopen(session, project)) != session:
+                    self._write(path, {**(read_json_object(path) or {}), **_format(after)}, after)
 
     def forget(self, name: str) -> None:
         """Drop a session that ended."""
         with self._guard:
             self._remove(self._path(name))
+
+    def _write(self, path: str, raw: dict[str, object], session: Session) -> None:
+        write_json(path, raw)
+        if (signature := _sign(path)) is not None:
+            self._known[path] = (signature, session)
 
     def _path(self, name: str) -> str:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -124,7 +138,11 @@ def _sign(path: str) -> Signature | None:
 def _format(session: Session) -> dict[str, object]:
     return {
         "turns": [
-            {"name": turn.name, "served": {str(project): oid for project, oid in turn.served.items()}}
+            {
+                "name": turn.name,
+                "served": {str(project): oid for project, oid in turn.served.items()},
+                "reopened": sorted(turn.reopened),
+            }
             for turn in session.turns
         ],
         "last_event": session.last_event,
@@ -145,11 +163,10 @@ def _format(session: Session) -> dict[str, object]:
 
 def _parse(raw: Mapping[str, object]) -> Session:
     """Return the session in a JSON object; what is damaged in it is as if it had never been said."""
-    turns, calls, last_event = raw.get("turns"), raw.get("open_calls"), raw.get("last_event")
-    checkpoints = raw.get("checkpoints")
+    turns, calls, checkpoints = raw.get("turns"), raw.get("open_calls"), raw.get("checkpoints")
     return Session(
         turns=tuple(_parse_turn(turn) for turn in turns if isinstance(turn, dict)) if isinstance(turns, list) else (),
-        last_event=float(last_event) if isinstance(last_event, (int, float)) else 0.0,
+        last_event=to_seconds(raw.get("last_event")) or 0.0,
         is_turn_over=raw.get("is_turn_over") is True,
         announces_turns=raw.get("announces_turns") is True,
         checkpoints=checkpoints if isinstance(checkpoints, bool) else None,
@@ -162,17 +179,23 @@ def _parse(raw: Mapping[str, object]) -> Session:
 
 
 def _parse_turn(raw: Mapping[str, object]) -> Turn:
-    served = raw.get("served")
+    reopened = raw.get("reopened")
     return Turn(
         str(raw.get("name")),
-        {ProjectHash(str(project)): str(oid) for project, oid in served.items()} if isinstance(served, dict) else {},
+        _parse_ids(raw.get("served")),
+        frozenset(ProjectHash(str(project)) for project in reopened) if isinstance(reopened, list) else frozenset(),
     )
 
 
+def _parse_ids(raw: object) -> dict[ProjectHash, str]:
+    """Return ids by project, those that are none left out."""
+    items = raw.items() if isinstance(raw, dict) else ()
+    return {ProjectHash(str(project)): oid for project, oid in items if isinstance(oid, str) and _OID.fullmatch(oid)}
+
+
 def _parse_call(raw: Mapping[str, object]) -> OpenCall:
-    states = raw.get("states")
     return OpenCall(
-        {ProjectHash(str(name)): str(commit) for name, commit in states.items()} if isinstance(states, dict) else {},
+        _parse_ids(raw.get("states")),
         turn=str(raw.get("turn")),
         tool=str(raw.get("tool")),
         began_at=to_seconds(raw.get("began_at")) or 0.0,

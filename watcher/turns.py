@@ -28,6 +28,8 @@ class Turn:
     name: str
     served: Mapping[ProjectHash, str] = field(default_factory=lambda: MappingProxyType({}))
     """By project whose first state of this turn is recorded: the checkpoint that holds it, in hex."""
+    reopened: frozenset[ProjectHash] = frozenset()
+    """The projects among these that were rolled back since: what comes next finds a state that is in no checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,12 @@ class Session:
         return next((turn for turn in reversed(self.turns) if turn.name == name), None)
 
     def find_served(self, turn: str, project: ProjectHash) -> str | None:
-        """Return the checkpoint, in hex, of the first state that a turn found a project in; nothing without one."""
+        """Return the checkpoint, in hex, of the first state that a turn found a project in; nothing without one.
+
+        After a rollback the restored state is the new first state.
+        """
         known = self.find_turn(turn)
-        return known.served.get(project) if known is not None else None
+        return known.served.get(project) if known is not None and project not in known.reopened else None
 
 
 def advance(session: Session | None, event: Event, *, now: float, idle_gap_s: float) -> tuple[Session, str]:
@@ -120,7 +125,24 @@ def mark_served(session: Session, turn: str, project: ProjectHash, checkpoint: s
     return replace(
         session,
         turns=tuple(
-            replace(each, served=MappingProxyType({**each.served, project: checkpoint})) if each.name == turn else each
+            replace(
+                each,
+                served=MappingProxyType({**each.served, project: checkpoint}),
+                reopened=each.reopened - {project},
+            )
+            if each.name == turn
+            else each
+            for each in session.turns
+        ),
+    )
+
+
+def reopen(session: Session, project: ProjectHash) -> Session:
+    """Return a session in which no turn has its checkpoint of a project any more, since that was rolled back."""
+    return replace(
+        session,
+        turns=tuple(
+            replace(each, reopened=each.reopened | {project}) if project in each.served else each
             for each in session.turns
         ),
     )

@@ -274,3 +274,21 @@ def test_turns_are_counted_for_a_whole_rollback_and_not_for_a_file(product: Prod
     done = product.run("--json", "rollback", "2").json
     assert done["undo_turns"] == 2
     assert product.run("--json", "rollback", "1", "a.py").json["undo_turns"] == 0
+
+
+def test_after_a_rollback_the_turn_that_goes_on_gets_a_checkpoint_of_the_restored_state(product: Product) -> None:
+    product.agent_writes("a.py", "agent\n", turn="t1")
+    other = Product(product.project, session="other")
+    other.agent_writes("sub/b.py", "other\n", turn="t1")
+    assert product.run("rollback", "1", "--all", "--dry-run").code == 0
+    assert product.agent_writes("a.py", "agent, again\n", turn="t1")["why"] == "already-this-turn"
+    first = product.run("--json", "rollback").json["checkpoints"][-1]["hash"]
+    assert product.run("rollback", first, "--all").code == 0
+    write(product.project / "notes.md", "mine, after it\n")
+    answer = product.agent_writes("notes.md", "agent, after it\n", turn="t1")
+    assert answer["taken"] is True
+    assert product.agent_writes("notes.md", "again\n", turn="t1")["why"] == "already-this-turn"
+    assert other.agent_writes("a.py", "other, after it\n", turn="t1")["taken"] is True
+    assert product.run("rollback", answer["checkpoint"]["hash"], "--all").code == 0
+    assert (product.project / "notes.md").read_text() == "mine, after it\n"
+    assert (product.project / "a.py").read_text() == "one\n"

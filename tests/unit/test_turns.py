@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from store.layout import ProjectHash
 from watcher.events import Event, EventKind
-from watcher.turns import OpenCall, Session, advance, begin_call, count_turns_since, end_call, mark_served
+from watcher.turns import OpenCall, Session, advance, begin_call, count_turns_since, end_call, mark_served, reopen
 
 P, Q = ProjectHash("p" * 16), ProjectHash("q" * 16)
 
@@ -65,6 +65,18 @@ def test_a_turn_is_served_once_for_each_project() -> None:
     assert session.find_served("a", P) == "11"
     assert session.find_served("a", Q) is None
     assert session.find_served("b", P) is None
+
+
+def test_after_a_rollback_every_turn_may_be_served_again() -> None:
+    session, _ = follow((named("a"), 0), (named("b"), 1))
+    for turn, checkpoint in (("a", "11"), ("b", "22")):
+        session = mark_served(session, turn, P, checkpoint)
+    session = reopen(mark_served(session, "b", Q, "33"), P)
+    assert [session.find_served(turn, P) for turn in ("a", "b")] == [None, None]
+    assert session.find_served("b", Q) == "33"
+    assert count_turns_since(session, P, {"22", "11"}) == 2
+    session = mark_served(session, "b", P, "44")
+    assert [session.find_served(turn, P) for turn in ("a", "b")] == [None, "44"]
 
 
 def test_turns_are_counted_back_to_the_checkpoint() -> None:
