@@ -124,7 +124,7 @@ class Sessions:
 
 def _has_news(before: Session, after: Session) -> bool:
     at = after.last_event
-    return replace(before, last_event=at) != after or at - before.last_event > _SAME_TIME_S
+    return replace(before, last_event=at) != after or abs(at - before.last_event) > _SAME_TIME_S
 
 
 def _sign(path: str) -> Signature | None:

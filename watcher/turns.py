@@ -96,7 +96,7 @@ def advance(session: Session | None, event: Event, *, now: float, idle_gap_s: fl
     announces = event.turn is not None or event.kind is EventKind.TURN_START
     return replace(
         known,
-        last_event=max(now, known.last_event),
+        last_event=now,
         is_turn_over=known.is_turn_over or event.kind is EventKind.TURN_END,
         announces_turns=known.announces_turns or announces,
     ), turn
@@ -107,7 +107,8 @@ def _find_turn(session: Session, event: Event, *, now: float, idle_gap_s: float)
     if event.turn is not None:
         return event.turn
     newest = session.turns[-1].name if session.turns else None
-    is_late = not session.announces_turns and now - session.last_event > idle_gap_s
+    # A clock that was set back far tells nothing of how long the pause was, and one checkpoint more harms nobody.
+    is_late = not session.announces_turns and abs(now - session.last_event) > idle_gap_s
     starts_work = event.kind is EventKind.BEFORE_TOOL and (session.is_turn_over or is_late)
     if newest is None or event.kind is EventKind.TURN_START or starts_work:
         return _next_name(session)

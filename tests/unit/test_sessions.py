@@ -44,6 +44,15 @@ def test_a_rollback_reopens_the_turns_of_every_session(folder: Path) -> None:
         assert [json.loads(path.read_text())["name"] for path in folder.iterdir()].count(name) == 1
 
 
+def test_a_time_that_went_back_is_kept(folder: Path) -> None:
+    sessions = Sessions(str(folder))
+    sessions.keep("s", Session((Turn("t1"),), last_event=10_000.0))
+    sessions.keep("s", Session((Turn("t1"),), last_event=10.0))
+    found = Sessions(str(folder)).find("s")
+    assert found is not None
+    assert found.last_event == 10.0
+
+
 @pytest.mark.parametrize("damaged", ["zz", "11", "", OID + "0", OID.upper()[:-1] + "G", 7, None, [], {"a": 1}])
 def test_an_id_that_is_none_counts_as_not_said(folder: Path, damaged: object) -> None:
     Sessions(str(folder)).keep("s", make_session())

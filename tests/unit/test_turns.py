@@ -54,8 +54,18 @@ def test_a_pause_ends_the_turn_of_an_agent_that_announces_none() -> None:
     assert turns == ["t1", "t1", "t2"]
 
 
-def test_the_clock_going_back_ends_nothing() -> None:
-    _, turns = follow((BEFORE, 1000), (BEFORE, 10), (BEFORE, 1010))
+def test_the_clock_going_back_a_little_ends_nothing() -> None:
+    _, turns = follow((BEFORE, 1000), (BEFORE, 990), (BEFORE, 1010))
+    assert turns == ["t1", "t1", "t1"]
+
+
+def test_the_clock_going_back_far_may_hide_a_pause_and_stops_no_later_turn() -> None:
+    _, turns = follow((BEFORE, 10_000), (BEFORE, 10), (BEFORE, 20), (BEFORE, 100), (BEFORE, 110), (BEFORE, 200))
+    assert turns == ["t1", "t2", "t2", "t3", "t3", "t4"]
+
+
+def test_the_clock_going_back_ends_no_turn_that_the_agent_announces() -> None:
+    _, turns = follow((START, 10_000), (BEFORE, 10), (BEFORE, 1000))
     assert turns == ["t1", "t1", "t1"]
 
 
