@@ -46,6 +46,7 @@ class Engine:
     def __init__(self, project: Project, *, follow_events: bool) -> None:
         self.project = project
         self._follow_events = follow_events
+        self._may_watch = True
         self._dirty = DirtySet("not looked at yet")
         self._watch: ProjectWatch | None = None
         self._baseline: Baseline | None = None
@@ -56,9 +57,13 @@ class Engine:
         self._unannounced = Unannounced(project.root)
         self._refusal: Refusal | None = None
 
+    def allow_watching(self) -> None:
+        """Follow events from the next look on, where this home does so at all."""
+        self._may_watch = True
+
     def stop_watching(self) -> None:
-        """Stop following events; the next state is found by a scan."""
-        self._follow_events = False
+        """Stop following events until it is allowed again; meanwhile every state is found by a scan."""
+        self._may_watch = False
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
@@ -165,7 +170,7 @@ class Engine:
     ) -> Baseline:
         """Scan, and watch from before the scan on."""
         self._rules = self._patterns.compile(self.project.root)
-        if self._follow_events and self._watch is None:
+        if self._follow_events and self._may_watch and self._watch is None:
             from watcher.observer import ProjectWatch  # noqa: PLC0415 - watchdog is slow to import, and only the service watches
 
             excluded = ExclusionRules(self.project.root, lambda: self._patterns)

@@ -180,6 +180,7 @@ class Operations:
             is_new = project.workdir not in self._home.watched()
             if is_new:
                 self._home.keep_watched([*self._home.watched(), project.workdir])
+            self._home.engine(project).allow_watching()
         reason = "checkpoint at opt-in" if self._history(project) else "first checkpoint"
         return {"workdir": project.workdir, "added": is_new} | self._take(project, reason)
 

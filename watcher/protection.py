@@ -52,6 +52,7 @@ def protect(home: Home, event: Event, project: Project, paths: list[str], *, now
         if find_git(os.environ.get("PATH")) is None:
             return Attempt(project.workdir, Why.NO_GIT, detail="git is not installed")
         with home.work_on(project, wait_s=settings.hook_deadline_s) as desk:
+            home.engine(project).allow_watching()
             named = [relative for path in paths if (relative := project.relative(path))]
             return _protect_under_lock(desk, event, named, now)
     except (CheckpointError, OSError) as error:

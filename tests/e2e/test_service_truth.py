@@ -417,3 +417,34 @@ def test_a_project_that_is_too_large_can_be_rolled_back_and_compared(
         assert len(list((served.project / "many").iterdir())) == 30
         with pytest.raises(TooManyFilesError):
             product.ask("take")
+
+
+# Out and in again.
+
+
+def is_watched(served: Following) -> bool:
+    (project,) = served.ask("status")["projects"]
+    return project["watching"] is not None
+
+
+def test_a_project_that_is_opted_in_again_is_watched_again(served: Following) -> None:
+    for _ in range(2):
+        served.ask("watch", action="remove", path=str(served.project))
+        write(served.project / "a.py", "meanwhile\n")
+        served.ask("take")
+        assert not is_watched(served)
+        write(served.project / "sub" / "b.py", "meanwhile, too\n")
+        served.ask("watch", action="add", path=str(served.project))
+        assert is_watched(served)
+        settle(served)
+        write(served.project / "a.py", "again\n")
+        check_truth(served)
+
+
+def test_a_project_that_is_in_effect_by_other_means_is_watched_though_opted_out(
+    served: Following, tmp_path: Path
+) -> None:
+    served.ask("watch", action="remove", path=str(served.project))
+    write(tmp_path / "hermes" / "config.yaml", "checkpoints: {enabled: true}\n")
+    assert served.agent_writes("a.py", "agent\n", turn="t1")["why"] == "unchanged"
+    assert is_watched(served)
