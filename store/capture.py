@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from store.errors import DeadlinePassedError, StoreError
 from store.files import open_unfollowed
 from store.index import is_racy, mode_of
-from store.nested import read_nested_head
+from store.nested import is_part_of_repository, read_nested_head
 from store.objects import MODE_GITLINK, MODE_LINK, Entry
 from store.state import Node
 
@@ -247,8 +247,8 @@ class Scope:
         return frozenset(path for path, existed in self.pinned.items() if not existed)
 
     def is_pinned(self, path: bytes) -> bool:
-        """Tell whether a tool named a path, so that it is captured though ignored; never through a link."""
-        if path not in self.pinned or is_secret(path):
+        """Tell whether a tool named a path, so that it is captured though ignored; not over a link, nor in `.git`."""
+        if path not in self.pinned or is_secret(path) or is_part_of_repository(path):
             return False
         above = os.path.dirname(os.path.join(self.root, path))
         return os.path.realpath(above) == above

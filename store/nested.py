@@ -15,6 +15,11 @@ _NO_COMMIT = EMPTY_TREE
 """What stands for the commit of a nested repository that has none."""
 
 
+def is_part_of_repository(path: bytes) -> bool:
+    """Tell whether a path of a project is a repository's `.git` or lies in one, which is never ours to touch."""
+    return b".git" in path.split(b"/")
+
+
 def is_nested_repository(directory: bytes) -> bool:
     """Tell whether a directory inside a project is a nested repository; a `.git` in it alone does not make it one."""
     return read_nested_head(directory) is not None

@@ -28,6 +28,7 @@ from store.ledger import (
     load_ledger,
     save_ledger,
 )
+from store.nested import is_part_of_repository
 from store.objects import MODE_LINK
 from store.plan import LeftInPlace, Mode, Plan, Standing, plan_rollback
 from store.scope_then import ScopeThen
@@ -204,7 +205,7 @@ def _find_standings(
     standings = []
     for change in compare_states(objects, state_of(checkpoint), baseline.state):
         path, target, current, is_captured, obstacle = change.path, change.old, change.new, True, ""
-        if not _is_selected(path, selection):
+        if not _is_selected(path, selection) or is_part_of_repository(path):
             continue
         if current is None and (status := files.status(path)) is not None:
             found = capture_path(objects, root, path, _NO_LIMITS)

@@ -20,6 +20,7 @@ from store.errors import CorruptFileError, NoSpaceError
 from store.files import find_free_bytes, flush_file_system, make_private_directory, write_atomically
 from store.layout import Layout
 from store.lock import StoreLock
+from store.nested import is_part_of_repository
 from store.project import (
     Project,
     ProjectRecord,
@@ -87,10 +88,16 @@ class Desk:
             raise NoSpaceError(f"Less than {self.settings.min_free_mb} MB of disk are free, so nothing is added.")
 
     def list_unpinned(self, named: Iterable[bytes]) -> list[bytes]:
-        """Return the ignored paths among those that a tool names that are not captured yet."""
+        """Return the ignored paths among those that a tool names that are not captured yet and may be."""
         engine = self.home.engine(self.store.project)
         pinned = self._record.pinned if self._record is not None else {}
-        return [path for path in named if path not in pinned and engine.is_ignored(self.store, self.settings, path)]
+        return [
+            path
+            for path in named
+            if path not in pinned
+            and not is_part_of_repository(path)
+            and engine.is_ignored(self.store, self.settings, path)
+        ]
 
     def note_attempt(self, *, now: float, failure: str | None = None) -> None:
         """Record how an attempt to protect the project went.

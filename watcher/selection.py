@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from store.errors import SelectionError
+from store.nested import is_part_of_repository
 
 if TYPE_CHECKING:
     from store.project import Project
@@ -31,6 +32,6 @@ def find_selected(project: Project, given: str, cwd: str) -> bytes:
         return b""
     if relative is None:
         raise SelectionError(f"File path escapes the working directory via traversal: {given}")
-    if b".git" in relative.split(b"/"):
+    if is_part_of_repository(relative):
         raise SelectionError(f"{given} is part of a git repository, which is never touched.")
     return relative

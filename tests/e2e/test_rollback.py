@@ -292,3 +292,20 @@ def test_after_a_rollback_the_turn_that_goes_on_gets_a_checkpoint_of_the_restore
     assert product.run("rollback", answer["checkpoint"]["hash"], "--all").code == 0
     assert (product.project / "notes.md").read_text() == "mine, after it\n"
     assert (product.project / "a.py").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("name", [".git/config", "lib/.git/config", ".git/hooks/pre-commit"])
+def test_what_a_tool_names_in_a_repository_is_neither_captured_nor_put_back(product: Product, name: str) -> None:
+    file = product.project / name
+    before = file.read_bytes() if file.exists() else None
+    for turn in ("t1", "t2"):
+        product.agent_writes(name, f"[{turn}]\n", turn=turn)
+        product.agent_writes("a.py", f"{turn}\n", turn=turn)
+    for words in (["1"], ["2", "--all"]):
+        done = product.run("--json", "rollback", *words).json
+        assert (done["success"], name in done["restored_files"], done["left_in_place"]) == (True, False, [])
+        assert file.read_text() == "[t2]\n"
+    if before is None:
+        file.unlink()
+    else:
+        file.write_bytes(before)
