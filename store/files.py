@@ -14,6 +14,7 @@ import tempfile
 
 from store.errors import CorruptFileError
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _LAST_SECOND = 1e12
 """A time after the year 33,000 is none."""
 
@@ -144,6 +145,18 @@ def flush_file_system(path: str) -> None:
         syncfs(descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Tell whether an error, or one that led to it, says that no space is left. git and libgit2 say so in words."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, OSError) and chain.errno in _NO_SPACE:
+            return True
+        if any(os.strerror(code) in str(chain) for code in _NO_SPACE):
+            return True
+        chain = chain.__cause__ or chain.__context__
+    return False
 
 
 def find_free_bytes(path: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NewType
@@ -80,6 +81,8 @@ class Commit:
     """The JSON line below it; empty where there is none."""
 
 
+_PROBED_BYTES = 16_384
+"""What an object, or the change of a ref, takes besides its content: directories, and whole blocks."""
 _KEPT_COMMITS = 4096
 _parsed_commits: dict[Oid, Commit] = {}
 """Commits by id; an id stands for the same commit in every store."""
@@ -211,6 +214,7 @@ class ObjectStore:
                 raise GitFailedError(f"{name} was moved by another program.")
             reference.set_target(new.hex())
         except (pygit2.GitError, KeyError, ValueError, OSError) as error:
+            self._refuse_full_disk(0)
             raise GitFailedError(f"{name} could not be moved: {error}.") from error
 
     def list_refs(self, prefix: str) -> dict[str, Oid]:
@@ -238,7 +242,20 @@ class ObjectStore:
         try:
             return bytes(self._odb.write(kind, content).raw)
         except pygit2.GitError as error:
+            self._refuse_full_disk(len(content))
             raise GitFailedError(f"The store can't be written: {error}.") from error
+
+    def _refuse_full_disk(self, size_bytes: int) -> None:
+        """Find out whether a write failed for want of space: libgit2 may name an older error instead.
+
+        Raises:
+            GitFailedError: As much can't be written; the error of the system is its cause.
+        """
+        try:
+            with tempfile.TemporaryFile(dir=self._path) as probe:
+                probe.write(bytes(size_bytes + _PROBED_BYTES))
+        except OSError as error:
+            raise GitFailedError(f"The store can't be written: {error.strerror}.") from error
 
 
 _IDENTITY = b"Hermes Checkpoint <hermes@local>"

@@ -6,6 +6,7 @@ Owns the one root rule, the guards, and the project files. Whether a project is 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _MARKERS = (
     ".git", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "Makefile", "pom.xml", ".hg", "Gemfile",
 )  # fmt: skip
+_DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,12 @@ class ProjectRecord:
 
 
 def resolve_path(path: str, cwd: str) -> str:
-    """Return a path absolute and with the links of its directories resolved; a link itself is not followed."""
-    absolute = os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
+    """Return a path absolute and with the links of its directories resolved; a link itself is not followed.
+
+    A leading `~/` is the user's home, as agents mean it; any other `~` is part of a name.
+    """
+    expanded = os.path.expanduser(path) if path.startswith("~/") else path
+    absolute = os.path.normpath(os.path.join(cwd, expanded))
     directory, name = os.path.split(absolute)
     return os.path.join(os.path.realpath(directory), name)
 
@@ -162,8 +168,11 @@ def load_record(layout: Layout, project: ProjectHash) -> ProjectRecord | None:
     if raw is None:
         return None
     workdir, failure, pinned = raw.get("workdir"), raw.get("last_failure"), raw.get("pinned")
-    if not isinstance(workdir, str) or to_path(workdir) is None:
+    if not isinstance(workdir, str) or to_path(workdir) is None or not workdir.startswith("/"):
         raise CorruptFileError(f"{path} can't be understood: it names no workdir.")
+    pins = {to_path(name): existed is True for name, existed in pinned.items()} if isinstance(pinned, dict) else {}
+    if not all(_is_inside(pin) for pin in pins):
+        raise CorruptFileError(f"{path} can't be understood: it pins what is no path inside the project.")
     return ProjectRecord(
         workdir=workdir,
         created_at=to_seconds(raw.get("created_at")) or 0.0,
@@ -172,12 +181,34 @@ def load_record(layout: Layout, project: ProjectHash) -> ProjectRecord | None:
         last_failure=Failure(to_seconds(failure.get("at")) or 0.0, str(failure.get("why")))
         if isinstance(failure, dict)
         else None,
-        pinned={
-            raw_path: existed is True for name, existed in pinned.items() if (raw_path := to_path(name)) is not None
-        }
-        if isinstance(pinned, dict)
-        else {},
+        pinned={pin: existed for pin, existed in pins.items() if pin is not None},
     )
+
+
+def _is_inside(path: bytes | None) -> bool:
+    """Tell whether a relative path leads to something inside the directory it is meant from."""
+    return path is not None and not {b"", b".", b".."} & set(path.split(b"/"))
+
+
+def set_record_aside(layout: Layout, project: ProjectHash) -> str:
+    """Rename a project's file that can't be understood, so that another one can be written, and return its new name.
+
+    What was set aside before is kept.
+    """
+    path = layout.project_file(project)
+    names = itertools.chain([path + _DAMAGED], (f"{path}{_DAMAGED}-{number}" for number in itertools.count(2)))
+    aside = next(name for name in names if not os.path.lexists(name))
+    os.rename(path, aside)
+    return aside
+
+
+def list_set_aside(layout: Layout) -> list[str]:
+    """Return the files of projects that could not be understood and were set aside."""
+    try:
+        names = sorted(os.listdir(layout.projects_directory))
+    except FileNotFoundError:
+        return []
+    return [os.path.join(layout.projects_directory, name) for name in names if f".json{_DAMAGED}" in name]
 
 
 def save_record(layout: Layout, project: ProjectHash, record: ProjectRecord) -> None:

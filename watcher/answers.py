@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
 from store.errors import DeadlinePassedError, NoSpaceError, StoreBusyError, TooBroadError, TooManyFilesError
+from store.files import is_disk_full
 from watcher.events import Why
 from watcher.view import describe_checkpoint
 
@@ -97,6 +98,8 @@ def explain(error: Exception) -> tuple[Why, str]:
         case TooBroadError():
             why = Why.TOO_BROAD
         case NoSpaceError():
+            why = Why.NO_SPACE
+        case _ if is_disk_full(error):
             why = Why.NO_SPACE
         case _:
             why = Why.ERROR

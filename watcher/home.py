@@ -6,6 +6,7 @@ of how it went. The service and a command without it both work on one of these, 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -13,11 +14,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from config.errors import CheckpointError
 from config.paths import Paths
 from config.settings import Durability, Settings, SettingsSource, default_excludes
 from config.watched import format_watched, parse_watched
-from store.errors import CorruptFileError, NoSpaceError
-from store.files import find_free_bytes, flush_file_system, make_private_directory, write_atomically
+from store.errors import CorruptFileError, NoSpaceError, SafetyCheckpointError
+from store.files import (
+    find_free_bytes,
+    flush_file_system,
+    is_disk_full,
+    make_private_directory,
+    write_atomically,
+)
 from store.layout import Layout
 from store.lock import StoreLock
 from store.nested import is_part_of_repository
@@ -30,6 +38,7 @@ from store.project import (
     refuse_too_broad,
     resolve_path,
     save_record,
+    set_record_aside,
     touch,
 )
 from store.project_store import ProjectStore, open_project_store
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
     from store.layout import ProjectHash
     from watcher.events import Event
 
+_log = logging.getLogger(__name__)
 _FLUSH_AFTER_S = 0.5
 _TOUCH_AGAIN_S = 5.0
 """How old the last touch on disk may become while a project is worked on."""
@@ -57,7 +67,8 @@ class Desk:
         self.settings = settings
         self._deadline = deadline
         """When to give up, on the monotonic clock."""
-        self._record = home.load_record(store.project.hash)
+        self._damage: CorruptFileError | None = None
+        self._record = self._load_record()
 
     def bring_up_to_date(self, added: Sequence[bytes] = (), *, whatever_size: bool = False) -> Baseline:
         """Return the state of the project's files now.
@@ -109,7 +120,20 @@ class Desk:
         if before is None or is_news or not 0 <= now - before.last_touch < _TOUCH_AGAIN_S:
             self._keep_record(after)
 
+    def _load_record(self) -> ProjectRecord | None:
+        """Return what is known of the project; nothing when its file is damaged, and remember that."""
+        try:
+            return load_record(self.store.layout, self.store.project.hash)
+        except CorruptFileError as error:
+            self._damage = error
+            return None
+
     def _keep_record(self, record: ProjectRecord) -> None:
+        """Write what is known of the project; a damaged file is never overwritten, but kept beside it."""
+        if self._damage is not None:
+            aside = set_record_aside(self.store.layout, self.store.project.hash)
+            _log.warning("%s It is kept as %s.", self._damage.message, aside)
+            self._damage = None
         self._record = record
         save_record(self.store.layout, self.store.project.hash, record)
 
@@ -135,7 +159,7 @@ class Home:
         self._workdirs: dict[ProjectHash, str] = {}
 
     def load_record(self, project: ProjectHash) -> ProjectRecord | None:
-        """Return what is known of a project; a damaged file counts as nothing known, and is replaced in time."""
+        """Return what is known of a project; a damaged file counts as nothing known."""
         try:
             return load_record(self.layout, project)
         except CorruptFileError:
@@ -227,10 +251,11 @@ class Home:
 
         Raises:
             StoreBusyError: Somebody else held the lock for that long.
+            NoSpaceError: The disk is full.
         """
         deadline = time.monotonic() + wait_s
         settings, _ = self.settings()
-        with self.hold(wait_s=wait_s):
+        with self.hold(wait_s=wait_s), _telling_full_disk():
             self.layout.create(default_excludes(), now=time.time())
             yield Desk(self, open_project_store(self.layout, project), settings, deadline)
         self._flusher.note_change(at_once=settings.durability is Durability.FULL)
@@ -248,6 +273,18 @@ class Home:
             if project not in self._workdirs and (record := self.load_record(project)) is not None:
                 self._workdirs[project] = record.workdir
         return [*(self._workdirs[project] for project in hashes if project in self._workdirs), *self.watched()]
+
+
+@contextmanager
+def _telling_full_disk() -> Iterator[None]:
+    """Give an error that a full disk led to the class that says so; a rollback says itself what it means for it."""
+    try:
+        yield
+    except (CheckpointError, OSError) as error:
+        if isinstance(error, (NoSpaceError, SafetyCheckpointError)) or not is_disk_full(error):
+            raise
+        text = error.message if isinstance(error, CheckpointError) else f"{error}."
+        raise NoSpaceError(f"The disk is full. {text}", hint="Free some space.") from error
 
 
 class _Flusher:

@@ -14,6 +14,7 @@ from config.errors import CheckpointError, UsageError
 from store.checkpoint import Kind, Label, take_checkpoint
 from store.diff import diff_trees
 from store.errors import ChangedMeanwhileError, CorruptFileError, StoreError
+from store.files import to_path
 from store.git import find_git
 from store.history import list_history, resolve_checkpoint
 from store.objects import ObjectStore
@@ -170,7 +171,7 @@ class Operations:
             return {"projects": list(self._home.watched())}
         if action not in ("add", "remove"):
             raise UsageError(f"Unknown action {action!r}; it is add, remove or list.")
-        project = Project.of(os.path.join(_text(arguments, "cwd", default="/"), _text(arguments, "path")))
+        project = Project.of(os.path.join(_path(arguments, "cwd", default="/"), _path(arguments, "path")))
         if action == "remove":
             return self._opt_out(project)
         self._home.refuse_too_broad(project)
@@ -224,7 +225,7 @@ class Operations:
 
     def _project(self, arguments: Mapping[str, object]) -> Project:
         """Return the project that a request is about."""
-        workdir = _text(arguments, "workdir")
+        workdir = _path(arguments, "workdir")
         if not workdir.startswith("/"):
             raise UsageError("`workdir` must be an absolute directory.")
         return self._home.find_project(workdir, "/")
@@ -262,7 +263,7 @@ class Operations:
             return Selection(Mode.ALL, dry_run=dry_run)
         if not paths:
             return Selection(Mode.DEFAULT, dry_run=dry_run)
-        cwd = _text(arguments, "cwd", default=project.workdir)
+        cwd = _path(arguments, "cwd", default=project.workdir)
         return Selection(Mode.SELECTED, tuple(find_selected(project, path, cwd) for path in paths), dry_run)
 
     def _count_turns(self, project: Project, commits: list[Commit], checkpoint: Commit) -> int:
@@ -319,4 +320,11 @@ def _text(arguments: Mapping[str, object], name: str, *, default: str | None = N
     value = arguments.get(name, default)
     if not isinstance(value, str):
         raise UsageError(f"`{name}` must be given, as text.")
+    return value
+
+
+def _path(arguments: Mapping[str, object], name: str, *, default: str | None = None) -> str:
+    value = _text(arguments, name, default=default)
+    if value and to_path(value) is None:
+        raise UsageError(f"`{name}` is {value!a}, which no file can be named.")
     return value

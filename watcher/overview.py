@@ -10,7 +10,7 @@ from store.errors import CorruptFileError, StoreError
 from store.files import measure_bytes
 from store.git import find_git
 from store.history import list_history
-from store.project import Project, list_projects
+from store.project import Project, list_projects, list_set_aside
 from store.project_store import open_project_store
 from watcher.client import Client
 from watcher.view import describe_checkpoint, describe_health
@@ -53,6 +53,7 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
         "legacy_archives": archives,
         "git": find_git(os.environ.get("PATH")),
         "problem": problem,
+        "damaged": list_set_aside(home.layout),
     }
 
 

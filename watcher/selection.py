@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from store.errors import SelectionError
+from store.files import to_path
 from store.nested import is_part_of_repository
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def find_selected(project: Project, given: str, cwd: str) -> bytes:
     """
     if not given or "\0" in given:
         raise SelectionError("Empty file path." if not given else "A file path can't hold a NUL byte.")
+    if to_path(given) is None:
+        raise SelectionError(f"No file can have the name {given!a}.")
     if given.startswith("/"):
         raise SelectionError(f"File path must be relative, got absolute path: {given}")
     is_from_caller = given in (".", "..") or given.startswith(("./", "../"))

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.steps import Product
-from tests.support.workdir import photograph, write
+from config.errors import UsageError
+from store.errors import NoSpaceError
+from tests.support.steps import InProcess, Product
+from tests.support.workdir import make_project, photograph, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -204,3 +210,62 @@ def test_nothing_is_added_to_a_disk_that_is_nearly_full(product: Product, tmp_pa
 def test_status_without_the_service_still_says_whether_it_runs(product: Product) -> None:
     by_service = product.run("--json", "status").json["service"]
     assert Product(product.project, options=["--no-service"]).run("--json", "status").json["service"] == by_service
+
+
+_IMPOSSIBLE = ["a\ud800b", "\0", "a\0b"]
+
+
+@pytest.mark.parametrize("name", _IMPOSSIBLE)
+def test_a_name_that_no_file_can_have_is_bad_input(tmp_path: Path, name: str) -> None:
+    project = InProcess(make_project(tmp_path / "project"))
+    project.ask("watch", action="add", path=str(project.project))
+    requests: list[tuple[str, dict[str, object]]] = [
+        ("rollback.restore", {"hash": "1", "paths": [name]}),
+        ("rollback.restore", {"hash": "1", "paths": ["./a.py"], "cwd": f"/{name}"}),
+        ("rollback.restore", {"hash": "1", "workdir": f"/{name}"}),
+        ("rollback.list", {"workdir": f"/{name}"}),
+        ("rollback.diff", {"hash": "1", "workdir": f"/{name}"}),
+        ("take", {"workdir": f"/{name}"}),
+        ("watch", {"action": "add", "path": f"/{name}"}),
+        ("watch", {"action": "remove", "path": f"/{name}"}),
+        ("watch", {"action": "add", "path": "x", "cwd": f"/{name}"}),
+        ("event", {"event": "before_tool", "paths": [name]}),
+    ]
+    for method, arguments in requests:
+        with pytest.raises(UsageError):
+            project.ask(method, **arguments)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a home on a disk of a megabyte."""
+    home = tmp_path / "hermes"
+    home.mkdir()
+    mount = shutil.which("mount")
+    done = mount and subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "none", home], check=False)
+    if not done or done.returncode:
+        pytest.skip("no volume can be mounted here")
+    yield home
+    subprocess.run(["umount", "-l", home], check=False)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("spare_bytes", [0, 4096, 20_000])
+def test_a_full_disk_is_told_wherever_it_is_met(small_disk: Path, tmp_path: Path, count: int, spare_bytes: int) -> None:
+    project = InProcess(make_project(tmp_path / "project"))
+    write(small_disk / "config.yaml", "checkpoints: {min_free_mb: 0}\n")
+    project.ask("watch", action="add", path=str(project.project))
+    for number in range(count):
+        write(project.project / "new" / f"f{number}", random.Random(number).randbytes(40_000))
+    free = os.statvfs(small_disk)
+    (small_disk / "filling").write_bytes(bytes(max(0, free.f_bavail * free.f_frsize - spare_bytes)))
+    for session in ("s1", "s2"):
+        project.session = session
+        answer = project.event("before_tool", tool="write_file", paths=["a.py"], turn="t1")
+        assert (answer["taken"], answer["why"]) == (False, "no-space")
+        with pytest.raises(NoSpaceError):
+            project.ask("take")
+    (small_disk / "filling").unlink()
+    shutil.rmtree(project.project / "new")
+    write(project.project / "a.py", "two\n")
+    assert project.event("before_tool", tool="write_file", paths=["a.py"], turn="t1")["taken"]

@@ -376,6 +376,26 @@ def test_what_can_be_found_out_anew_is_repaired_by_the_next_checkpoint(product: 
     assert str(other.project) in {each["workdir"] for each in other.ask("status")["projects"]}
 
 
+@pytest.mark.parametrize("damage", [bytes(200), b'{"workdir": "/srv/p", "pinned": {"../outside.txt": true}}'])
+def test_a_projects_file_that_makes_no_sense_is_set_aside_and_named(
+    product: InProcess, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(product.project.parent / "outside.txt", "outside\n")
+    path = store_of(product) / "projects" / f"{Project.of(str(product.project)).hash}.json"
+    path.write_bytes(damage)
+    product.ask("rollback.list")
+    assert path.read_bytes() == damage
+    taken = product.agent_writes("a.py", "agent\n", turn="t1")
+    assert taken["ok"]
+    aside = path.with_name(f"{path.name}.damaged")
+    assert aside.read_bytes() == damage
+    assert product.ask("status")["damaged"] == [str(aside)]
+    assert str(aside) in product.run("status").out
+    assert str(aside) in caplog.text
+    assert product.ask("take")["files"] == 4
+    assert product.ask("rollback.list")["health"]["protected"] is True
+
+
 def test_a_ledger_filled_with_zeros_stops_a_rollback_and_never_widens_it(product: InProcess) -> None:
     product.agent_writes("a.py", "agent\n", turn="1")
     ledger = store_of(product) / "ledgers" / f"{Project.of(str(product.project)).hash}.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -16,6 +17,7 @@ from store.errors import CorruptFileError
 from store.files import (
     find_free_bytes,
     flush_file_system,
+    is_disk_full,
     make_private_directory,
     measure_bytes,
     read_file,
@@ -181,3 +183,19 @@ def test_sizes_are_counted_through_folders_and_never_through_links(tmp_path: Pat
 def test_a_file_system_tells_its_free_bytes_and_can_be_flushed(tmp_path: Path) -> None:
     assert find_free_bytes(str(tmp_path)) > 0
     flush_file_system(str(tmp_path))
+
+
+def wrap(error: Exception) -> Exception:
+    """Return an error that was raised for another one, as the store does."""
+    wrapped = CorruptFileError("It can't be written.")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_from_other_failures_however_it_is_said(code: int) -> None:
+    full = OSError(code, os.strerror(code), "/x")
+    for error in (full, wrap(full), wrap(wrap(full)), CorruptFileError(f"failed to write: {os.strerror(code)}.")):
+        assert is_disk_full(error)
+    for other in (OSError(errno.EIO, os.strerror(errno.EIO)), wrap(OSError(errno.EFBIG, "")), ValueError()):
+        assert not is_disk_full(other)

@@ -21,10 +21,12 @@ from store.project import (
     find_root,
     list_hashes,
     list_projects,
+    list_set_aside,
     load_record,
     refuse_too_broad,
     resolve_path,
     save_record,
+    set_record_aside,
     touch,
 )
 
@@ -122,9 +124,14 @@ def test_a_path_is_resolved_by_its_directories_and_not_by_its_last_name(home: Pa
         resolve_path("last", str(home / "code" / "p")),
         resolve_path("../x", str(home / "code" / "p")),
         resolve_path("~/y", "/"),
+        resolve_path("~/y", str(home / "code" / "p")),
+        resolve_path("~root", str(home / "code" / "p")),
+        resolve_path("~root/x", str(home / "code" / "p")),
+        resolve_path("~", str(home / "code" / "p")),
     ]
     inside = home / "code" / "p"
-    expected = [inside / "a.py", inside / "a.py", inside / "last", home / "code" / "x", home / "y"]
+    expected = [inside / "a.py", inside / "a.py", inside / "last", home / "code" / "x", home / "y", home / "y"]
+    expected += [inside / "~root", inside / "~root" / "x", inside / "~"]
     assert resolve == [str(path) for path in expected]
 
 
@@ -244,6 +251,9 @@ def write(layout: Layout, name: str, content: bytes) -> Path:
 
 
 _DAMAGES = [b"", b"\0" * 200, b"{", b"[]", b"{}", b'{"workdir": 7}', b'{"workdir": null}', b"\xff\xfe", b"[" * 99_999]
+_DAMAGES += [b'{"workdir": "srv/p"}']
+_PINS = ["/etc/passwd", "../x", "a/../../x", "a/..", ".", "", "a//b", "a\0b", "a/", "\ud800"]
+_DAMAGES += [json.dumps({"workdir": "/srv/p", "pinned": {"ok": True, pin: True}}).encode() for pin in _PINS]
 
 
 @pytest.mark.parametrize("damage", _DAMAGES, ids=range(len(_DAMAGES)))
@@ -256,6 +266,19 @@ def test_one_corrupt_record_is_reported_left_alone_and_hides_no_other(layout: La
     assert isinstance(found[ProjectHash("bbbb")], CorruptFileError)
     assert found[ProjectHash("aaaa")] == record("/srv/aaaa")
     assert path.read_bytes() == damage
+
+
+def test_a_record_that_is_set_aside_is_kept_and_so_are_earlier_ones(layout: Layout) -> None:
+    for damage in (b"one", b"two", b"three"):
+        write(layout, f"{_HASH}.json", damage)
+        set_record_aside(layout, _HASH)
+    assert [Path(path).name for path in list_set_aside(layout)] == [
+        f"{_HASH}.json.damaged",
+        f"{_HASH}.json.damaged-2",
+        f"{_HASH}.json.damaged-3",
+    ]
+    assert [Path(path).read_bytes() for path in list_set_aside(layout)] == [b"one", b"two", b"three"]
+    assert list_hashes(layout) == []
 
 
 def test_a_directory_in_the_place_of_a_record_hides_no_other(layout: Layout) -> None:

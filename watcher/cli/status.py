@@ -53,6 +53,9 @@ def _render_service(status: dict[str, object]) -> list[str]:
         lines.append("⚠️ git was not found on PATH: no checkpoints are taken")
     if status["problem"]:
         lines.append(f"⚠️ {printable(str(status['problem']))}")
+    damaged = status.get("damaged")
+    if isinstance(damaged, list):
+        lines += [f"⚠️ {printable(str(path))} could not be understood; it was set aside" for path in damaged]
     return lines
 
 
