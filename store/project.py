@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import os
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -229,11 +230,18 @@ def save_record(layout: Layout, project: ProjectHash, record: ProjectRecord) -> 
 
 
 def touch(record: ProjectRecord | None, project: Project, *, now: float, failure: str | None = None) -> ProjectRecord:
-    """Return a project's record after one more attempt."""
+    """Return a project's record after one more attempt, which is the last one by its times too.
+
+    Where the clock was set back, the time of the attempt before is brought down.
+    """
     known = record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
-    if failure is None:
-        return replace(known, last_touch=now, last_success=now)
-    return replace(known, last_touch=now, last_failure=Failure(now, failure))
+    if failure is not None:
+        succeeded = None if known.last_success is None else min(known.last_success, now)
+        return replace(known, last_touch=now, last_success=succeeded, last_failure=Failure(now, failure))
+    failed = known.last_failure
+    if failed is not None and failed.at >= now:
+        failed = replace(failed, at=math.nextafter(now, 0.0))
+    return replace(known, last_touch=now, last_success=now, last_failure=failed)
 
 
 def list_hashes(layout: Layout) -> list[ProjectHash]:

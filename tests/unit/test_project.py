@@ -29,6 +29,7 @@ from store.project import (
     set_record_aside,
     touch,
 )
+from watcher.view import describe_health
 
 _MARKERS = [
     ".git", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "Makefile", "pom.xml", ".hg", "Gemfile",
@@ -241,6 +242,15 @@ def test_a_touch_keeps_what_is_known_and_a_failure_keeps_the_last_success() -> N
     assert (first.created_at, first.last_touch, first.last_success, first.last_failure) == (10.0, 10.0, 10.0, None)
     assert (failed.last_touch, failed.last_success, failed.last_failure) == (20.0, 10.0, Failure(20.0, "busy"))
     assert (again.created_at, again.last_success, again.last_failure) == (10.0, 30.0, Failure(20.0, "busy"))
+
+
+def test_the_last_attempt_is_the_last_one_though_the_clock_was_set_back() -> None:
+    project = Project.at("/srv/p")
+    failed = touch(touch(None, project, now=1000.0), project, now=20.0, failure="busy")
+    again = touch(touch(failed, project, now=2000.0, failure="deadline"), project, now=30.0)
+    assert describe_health(failed, protected=True)["why"] == "busy"
+    assert describe_health(again, protected=True)["why"] is None
+    assert (failed.last_failure, again.last_success) == (Failure(20.0, "busy"), 30.0)
 
 
 def write(layout: Layout, name: str, content: bytes) -> Path:
