@@ -185,6 +185,7 @@ class Engine:
     ) -> Baseline:
         """Look at every file, and find out which ones events won't tell all of."""
         baseline = scan(store, scope, hints=hints, by_walk=by_walk)
+        self._rules = scope.rules.afresh()  # what was read of every directory is not kept in memory
         if self._watch is None:
             return baseline
         self._unannounced.forget()
