@@ -50,7 +50,7 @@ class Baseline:
     made_by_tools: frozenset[bytes] = frozenset()
     """Ignored files that are captured since a tool named them, and that it made."""
     linked: frozenset[bytes] = frozenset()
-    """Files with more than one name, as far as they were looked at by `refresh`: a write may come by another name."""
+    """Files with more than one name: a write may come by another one."""
 
     @property
     def state(self) -> State:

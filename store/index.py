@@ -60,6 +60,8 @@ class Beside:
     """Directories in which nothing counts."""
     rule_files: Mapping[bytes, str] = field(default_factory=dict)
     """By path of each `.gitignore` that counted: what its stat data was."""
+    linked: frozenset[bytes] = frozenset()
+    """Files with more than one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,7 @@ def _format_note(cache: StatCache) -> bytes:
         "left_out": {os.fsdecode(path): reason for path, reason in beside.left_out.items()},
         "modes": format_permissions(beside.permissions),
         "empty_dirs": [os.fsdecode(path) for path in sorted(beside.empty_directories)],
+        "linked": [os.fsdecode(path) for path in sorted(beside.linked)],
         "rule_files": {os.fsdecode(path): signature for path, signature in beside.rule_files.items()},
         "directories": [os.fsdecode(path) for path in sorted(list_directories(cache.entries))],
     }
@@ -273,10 +276,12 @@ def _parse_note(content: bytes) -> tuple[Beside, Sequence[bytes]]:
         return Beside(), ()
     left_out, rule_files = _parse_texts(raw.get("left_out")), _parse_texts(raw.get("rule_files"))
     permissions, empty = parse_permissions(raw.get("modes")), parse_paths(raw.get("empty_dirs"))
-    directories = parse_paths(raw.get("directories"))
-    if left_out is None or rule_files is None or permissions is None or empty is None or directories is None:
+    linked, directories = parse_paths(raw.get("linked")), parse_paths(raw.get("directories"))
+    if left_out is None or rule_files is None or permissions is None or empty is None:
         return Beside(), ()
-    return Beside(str(raw.get("digest", "")), left_out, permissions, empty, rule_files), sorted(directories)
+    if linked is None or directories is None:
+        return Beside(), ()
+    return Beside(str(raw.get("digest", "")), left_out, permissions, empty, rule_files, linked), sorted(directories)
 
 
 def _parse_texts(raw: object) -> dict[bytes, str] | None:

@@ -68,6 +68,11 @@ class Layout:
         return os.path.join(self.store, "info", "exclude")
 
     @property
+    def shipped_excludes_file(self) -> str:
+        """Return the file of the patterns that were shipped when the ones above were last brought up to date."""
+        return os.path.join(self.store, "info", "exclude.shipped")
+
+    @property
     def sessions_directory(self) -> str:
         """Return the directory of agents' sessions and the turn each one is in."""
         return os.path.join(self.store, "sessions")
@@ -120,6 +125,7 @@ class Layout:
         write_atomically(os.path.join(self.store, "config"), _CONFIG)
         write_atomically(os.path.join(self.store, "description"), b"hermes-checkpoints\n")
         write_atomically(self.exclude_file, excludes)
+        write_atomically(self.shipped_excludes_file, excludes)
         write_atomically(os.path.join(self.store, "HEAD"), b"ref: refs/heads/main\n")
 
     def _restore_directories(self) -> None:

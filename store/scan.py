@@ -115,17 +115,13 @@ def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary, hints: Ite
         MappingProxyType({path: Reason(reason) for path, reason in before.left_out.items()}),
         before.permissions,
         before.empty_directories,
+        linked=before.linked,
     )
     trees = {path.rstrip(b"/") for path in named if path.endswith(b"/")} | set(baseline.nested) | unlisted.trees
     paths = {path for path in named if not path.endswith(b"/")}
     paths |= before.left_out.keys() | scope.pinned.keys() | set(hints)
     fresh = refresh(store.objects, scope, baseline, paths, trees)
-    is_same_beside = (fresh.left_out, fresh.permissions, fresh.empty_directories) == (
-        baseline.left_out,
-        baseline.permissions,
-        baseline.empty_directories,
-    )
-    if len(named) >= _REMEMBERED_AT or not is_same_beside:
+    if len(named) >= _REMEMBERED_AT or _describe(scope, fresh, before.rule_files) != before:
         _remember(store, scope, fresh, before, started_ns)
     return fresh
 
@@ -217,7 +213,7 @@ def _remember(store: ProjectStore, scope: Scope, fresh: Baseline, before: Beside
 def _describe(scope: Scope, fresh: Baseline, rule_files: Mapping[bytes, str], *, is_whole: bool = True) -> Beside:
     """Return what is kept beside the entries of the stat cache."""
     digest = scope.digest() if is_whole else ""
-    return Beside(digest, fresh.left_out, fresh.permissions, fresh.empty_directories, rule_files)
+    return Beside(digest, fresh.left_out, fresh.permissions, fresh.empty_directories, rule_files, fresh.linked)
 
 
 def _look_at(path: bytes) -> os.stat_result | None:
@@ -275,6 +271,7 @@ class _Scan:
         self._modes: dict[bytes, int] = {}
         """The mode of each captured file and directory, as `lstat` gives it."""
         self._empty: set[bytes] = set()
+        self._linked: set[bytes] = set()
 
     @property
     def unread_count(self) -> int:
@@ -324,7 +321,12 @@ class _Scan:
         root = Permissions(stat.S_IMODE(look_at_root(self._scope.root).st_mode))
         files = {path: mode for path, mode in modes.items() if not stat.S_ISLNK(mode)}
         return Baseline(
-            tree, len(self.entries), MappingProxyType(self.left_out), root.update(files), frozenset(self._empty)
+            tree,
+            len(self.entries),
+            MappingProxyType(self.left_out),
+            root.update(files),
+            frozenset(self._empty),
+            linked=frozenset(self._linked),
         )
 
     def sign_rule_files(self) -> dict[bytes, str]:
@@ -335,6 +337,8 @@ class _Scan:
 
     def _look_at(self, path: bytes, status: os.stat_result) -> None:
         mode = mode_of(status)
+        if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+            self._linked.add(path)
         known = self._cache.entries.get(path)
         if known is not None and mode is not None and known[0] == sign(status, mode) and self._fits(status):
             self.entries[path] = known

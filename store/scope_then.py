@@ -47,7 +47,7 @@ class _RulesThen(IgnoreRules):
 
     def __init__(self, objects: ObjectStore, tree: Oid, patterns: Patterns) -> None:
         defaults = parse_rules(read_file(patterns.exclude_file) or b"", b"")
-        super().__init__(b"", defaults, patterns.exclude, patterns.include, patterns.never)
+        super().__init__(b"", defaults, (*patterns.exclude, *patterns.opened), patterns.include, patterns.never)
         self._objects = objects
         self._tree = tree
 

@@ -21,7 +21,7 @@ from store.scan import scan
 from watcher.dirty import Dirty, DirtySet
 from watcher.exclusion import ExclusionRules
 from watcher.refusal import Refusal
-from watcher.unannounced import Unannounced, find_linked, find_other_names
+from watcher.unannounced import Unannounced, find_other_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -183,13 +183,11 @@ class Engine:
     def _scan(
         self, store: ProjectStore, scope: Scope, *, hints: Collection[bytes] = (), by_walk: bool = False
     ) -> Baseline:
-        """Look at every file, and find out which ones events won't tell all of."""
+        """Look at every file."""
         baseline = scan(store, scope, hints=hints, by_walk=by_walk)
         self._rules = scope.rules.afresh()  # what was read of every directory is not kept in memory
-        if self._watch is None:
-            return baseline
         self._unannounced.forget()
-        return replace(baseline, linked=find_linked(store.objects, scope.root, baseline))
+        return baseline
 
     def _is_refused_still(self, dirty: Dirty, limits: Limits) -> bool:
         """Tell whether a project that was too large when it was last walked is so still, without a walk."""
@@ -200,9 +198,9 @@ class Engine:
         patterns = Patterns(
             store.layout.exclude_file,
             tuple(os.fsencode(pattern) for pattern in settings.exclude),
-            tuple(os.fsencode(pattern) for pattern in settings.include),
-            tuple(pattern_of(base) for base in [self.project.relative(store.layout.base)] if base),
-        )
+            include=tuple(os.fsencode(pattern) for pattern in settings.include),
+            never=tuple(pattern_of(base) for base in [self.project.relative(store.layout.base)] if base),
+        ).open_folders(self.project.root)
         terms = (patterns, settings.max_file_size_bytes, settings.nested_repos, _sign(store.layout.exclude_file))
         if terms != self._terms:
             self._terms = terms

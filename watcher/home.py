@@ -19,6 +19,7 @@ from config.paths import Paths
 from config.settings import Durability, Settings, SettingsSource, default_excludes
 from config.watched import format_watched, parse_watched
 from store.errors import CorruptFileError, NoSpaceError, SafetyCheckpointError
+from store.excludes import refresh_excludes
 from store.files import (
     find_free_bytes,
     flush_file_system,
@@ -156,6 +157,7 @@ class Home:
         self._engines: dict[ProjectHash, Engine] = {}
         self._flusher = _Flusher(self.layout)
         self._watched: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
+        self._are_excludes_fresh = False
         self._workdirs: dict[ProjectHash, str] = {}
 
     def load_record(self, project: ProjectHash) -> ProjectRecord | None:
@@ -256,9 +258,17 @@ class Home:
         deadline = time.monotonic() + wait_s
         settings, _ = self.settings()
         with self.hold(wait_s=wait_s), _telling_full_disk():
-            self.layout.create(default_excludes(), now=time.time())
+            self._prepare_store()
             yield Desk(self, open_project_store(self.layout, project), settings, deadline)
         self._flusher.note_change(at_once=settings.durability is Durability.FULL)
+
+    def _prepare_store(self) -> None:
+        """Make sure that there is a store, and once in a process that its excludes are those of today."""
+        shipped = default_excludes()
+        self.layout.create(shipped, now=time.time())
+        if not self._are_excludes_fresh and refresh_excludes(self.layout, shipped):
+            _log.info("The default excludes of a newer version were merged into %s.", self.layout.exclude_file)
+        self._are_excludes_fresh = True
 
     def close(self) -> None:
         """Stop every watch, and flush what was written."""

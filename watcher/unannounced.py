@@ -53,11 +53,6 @@ class Unannounced:
         self._seen = {}
 
 
-def find_linked(objects: ObjectStore, root: bytes, baseline: Baseline) -> frozenset[bytes]:
-    """Return every file that counts and has more than one name, by looking at the stat data of all of them."""
-    return frozenset(path for path, status in _look_at_all(objects, root, baseline) if status.st_nlink > 1)
-
-
 def find_other_names(objects: ObjectStore, root: bytes, baseline: Baseline, names: Iterable[bytes]) -> frozenset[bytes]:
     """Return the names of some files that are not known to be theirs yet.
 

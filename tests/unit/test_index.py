@@ -57,6 +57,7 @@ _caches = st.builds(
         st.builds(Permissions, st.integers(0, 0o7777), st.dictionaries(_paths, st.integers(0, 0o7777), max_size=3)),
         st.frozensets(_paths, max_size=3),
         st.dictionaries(_paths, st.sampled_from(["1 2 3 4", "racy"]), max_size=2),
+        st.frozensets(_paths, max_size=2),
     ),
 )
 

@@ -59,12 +59,12 @@ def test_an_id_that_is_none_counts_as_not_said(folder: Path, damaged: object) ->
     (file,) = folder.iterdir()
     raw = json.loads(file.read_text())
     raw["turns"][0]["served"][P] = damaged
-    raw["open_calls"]["c"]["trees"] = {P: damaged, Q: OTHER}
+    raw["open_calls"]["c"]["states"] = {P: damaged, Q: OTHER}
     file.write_text(json.dumps(raw))
     found = Sessions(str(folder)).find("s")
     assert found is not None
     assert found.find_served("t1", P) is None
-    assert found.open_calls["c"].trees == {Q: OTHER}
+    assert found.open_calls["c"].states == {Q: OTHER}
 
 
 @pytest.mark.parametrize("damaged", ["soon", 10**40, True, None, []])
