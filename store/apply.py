@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANY_EXECUTE = 0o111
+ASIDE = b".hermes-restore-"
+"""What the names of files written aside begin with."""
 
 
 class ProjectFiles:
-    """Change the files of one project."""
+    """Change the files of one project.
 
-    def __init__(self, root: bytes) -> None:
+    Args:
+        root: The workdir.
+        token: What the names of files written aside end in; a new one if not given.
+    """
+
+    def __init__(self, root: bytes, token: str = "") -> None:
         self._root = root
-        self.made: list[bytes] = []
-        """The directories made, in that order."""
+        self._aside = ASIDE + (token or secrets.token_hex(8)).encode()
 
     def status(self, path: bytes) -> os.stat_result | None:
         """Return the stat data of what stands at a path; nothing when it is gone or a link leads there."""
@@ -53,7 +59,7 @@ class ProjectFiles:
             OSError: It can't be written there, or a link or a file stands where a directory has to be.
         """
         with self._parent(path, create=True) as (parent, name):
-            aside = b".hermes-restore-" + secrets.token_hex(8).encode()
+            aside = self._aside
             try:
                 if mode == MODE_LINK:
                     os.symlink(content, aside, dir_fd=parent)
@@ -68,6 +74,11 @@ class ProjectFiles:
                 with contextlib.suppress(OSError):
                     os.unlink(aside, dir_fd=parent)
                 raise
+
+    def remove_aside(self, directory: bytes) -> None:
+        """Remove what a killed process wrote aside in a directory under the same token."""
+        with contextlib.suppress(OSError):
+            self.remove(os.path.join(directory, self._aside))
 
     def make_directory(self, path: bytes) -> None:
         """Make a directory, and those above it; one that is there is left as it is.
@@ -146,11 +157,10 @@ class ProjectFiles:
         *directories, name = path.split(b"/")
         current = os.open(self._root, _DIRECTORY)
         try:
-            for depth, directory in enumerate(directories, 1):
+            for directory in directories:
                 if create:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(directory, dir_fd=current)
-                        self.made.append(b"/".join(directories[:depth]))
                 below = os.open(directory, _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below

@@ -94,6 +94,27 @@ class ChangedMeanwhileError(StoreError):
     kind = "changed"
 
 
+class RollbackCutOffError(StoreError):
+    """Report that an earlier rollback was cut off, and has to be finished or taken back before the next one."""
+
+    kind = "cut-off"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "An earlier rollback was cut off.",
+            hint="Finish it with: rollback --resume; or take it back with: rollback --abort",
+        )
+
+
+class NothingCutOffError(StoreError):
+    """Report that there is no rollback to finish or to take back."""
+
+    kind = "not-found"
+
+    def __init__(self) -> None:
+        super().__init__("No rollback was cut off here.", hint="To undo a rollback that was done: rollback 1")
+
+
 class SafetyCheckpointError(StoreError):
     """Report that the state before a rollback could not be recorded."""
 

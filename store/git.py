@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _SEALED_OPTIONS = (
     "--no-pager",
-    "--literal-pathspecs",
     "-c", "core.hooksPath=/dev/null",
     "-c", "core.fsmonitor=false",
     "-c", "core.attributesFile=/dev/null",
@@ -64,6 +63,7 @@ def run_git(
     *,
     stdin: bytes = b"",
     work_tree: WorkTree | None = None,
+    are_pathspecs_literal: bool = True,
     timeout_s: float = 60,
 ) -> bytes:
     """Run one git command on the bare store and return what it printed.
@@ -73,6 +73,7 @@ def run_git(
         arguments: The command and its arguments; the caller puts `--` before anything that comes from outside.
         stdin: What the command reads.
         work_tree: The files that the command looks at, if it looks at any.
+        are_pathspecs_literal: Whether paths are names and no patterns.
         timeout_s: After this the command is killed.
 
     Raises:
@@ -82,10 +83,10 @@ def run_git(
     if program is None:
         raise GitFailedError("The git program was not found on PATH.", hint="Install git.")
     environment = {os.fsencode(name): os.fsencode(value) for name, value in _sealed_environment(program).items()}
-    options: list[str] = []
+    options = ["--literal-pathspecs"] if are_pathspecs_literal else []
     if work_tree is not None:
         environment |= {b"GIT_WORK_TREE": work_tree.root, b"GIT_INDEX_FILE": os.fsencode(work_tree.index_file)}
-        options = ["-c", "core.bare=false"]
+        options += ["-c", "core.bare=false"]
     command = [program, *_SEALED_OPTIONS, *options, f"--git-dir={store}", *arguments]
     try:
         done = subprocess.run(

@@ -95,6 +95,10 @@ class Layout:
         """Return the file of what the agent last wrote in a project."""
         return os.path.join(self.store, "ledgers", f"{project}.json")
 
+    def journal_file(self, project: ProjectHash) -> str:
+        """Return the file of what a rollback is about to do; it is there only meanwhile."""
+        return os.path.join(self.store, "journals", f"{project}.json")
+
     def index_file(self, project: ProjectHash) -> str:
         """Return the git index that serves as a project's stat cache."""
         return os.path.join(self.store, "indexes", project)
@@ -145,6 +149,11 @@ def tip_ref(project: ProjectHash) -> str:
 def baseline_ref(project: ProjectHash) -> str:
     """Return the ref that keeps a project's last settled tree alive."""
     return f"refs/baseline/{project}"
+
+
+def journal_refs(project: ProjectHash) -> tuple[str, str]:
+    """Return the refs that keep alive what a rollback puts back, and the state before it."""
+    return f"refs/rollback/{project}/target", f"refs/rollback/{project}/safety"
 
 
 def _archive_older_repositories(base: str, now: float) -> None:

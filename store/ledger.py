@@ -88,40 +88,48 @@ def load_ledger(layout: Layout, project: Project) -> Ledger:
     path = layout.ledger_file(project.hash)
     ledger: Ledger = {}
     for name, raw in (read_json_object(path) or {}).items():
-        if (name and to_path(name) is None) or not isinstance(raw, dict) or not isinstance(raw.get("sha256"), str):
-            raise CorruptFileError(f"The ledger {path} can't be understood: its entry for {name!r} is damaged.")
-        relative = project.relative(name)
+        if name and to_path(name) is None:
+            raise _damaged(path, name)
+        written, relative = parse_written(raw), project.relative(name)
+        if written is None:
+            raise _damaged(path, name)
         if relative is not None:
-            ledger[relative] = Written(
-                Fingerprint(raw["sha256"], _text(raw.get("mode")) or ""),
-                at=to_seconds(raw.get("ts")) or 0.0,
-                session=_text(raw.get("session")),
-                turn=_text(raw.get("turn")),
-                tool=_text(raw.get("tool")),
-            )
+            ledger[relative] = written
     return ledger
+
+
+def _damaged(path: str, name: str) -> CorruptFileError:
+    return CorruptFileError(f"The ledger {path} can't be understood: its entry for {name!r} is damaged.")
 
 
 def save_ledger(layout: Layout, project: Project, ledger: Ledger) -> None:
     """Replace a project's ledger. The caller holds the lock."""
-    raw = {
-        os.path.join(project.workdir, os.fsdecode(path)): {
-            "sha256": written.content.sha256,
-            "ts": written.at,
-            **{
-                key: value
-                for key, value in (
-                    ("mode", written.content.mode),
-                    ("session", written.session),
-                    ("turn", written.turn),
-                    ("tool", written.tool),
-                )
-                if value
-            },
-        }
-        for path, written in ledger.items()
-    }
+    raw = {os.path.join(project.workdir, os.fsdecode(path)): format_written(each) for path, each in ledger.items()}
     write_json(layout.ledger_file(project.hash), raw)
+
+
+def format_written(written: Written) -> dict[str, object]:
+    """Return an entry of the ledger as JSON."""
+    optional = {
+        "mode": written.content.mode,
+        "session": written.session,
+        "turn": written.turn,
+        "tool": written.tool,
+    }
+    return {"sha256": written.content.sha256, "ts": written.at, **{key: text for key, text in optional.items() if text}}
+
+
+def parse_written(raw: object) -> Written | None:
+    """Return the entry of a ledger in JSON; nothing when it is none."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("sha256"), str):
+        return None
+    return Written(
+        Fingerprint(raw["sha256"], _text(raw.get("mode")) or ""),
+        at=to_seconds(raw.get("ts")) or 0.0,
+        session=_text(raw.get("session")),
+        turn=_text(raw.get("turn")),
+        tool=_text(raw.get("tool")),
+    )
 
 
 def fingerprint_file(full: bytes) -> Fingerprint | None:

@@ -217,6 +217,18 @@ class ObjectStore:
             self._refuse_full_disk(0)
             raise GitFailedError(f"{name} could not be moved: {error}.") from error
 
+    def delete_ref(self, name: str) -> None:
+        """Remove a ref, if it is there.
+
+        Raises:
+            GitFailedError: It can't be removed.
+        """
+        try:
+            if name in self._repository.references:
+                self._repository.references.delete(name)
+        except (pygit2.GitError, KeyError, OSError) as error:
+            raise GitFailedError(f"{name} could not be removed: {error}.") from error
+
     def list_refs(self, prefix: str) -> dict[str, Oid]:
         """Return every ref below a prefix and what it points at; one that is damaged hides no other."""
         found: dict[str, Oid] = {}

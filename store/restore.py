@@ -1,63 +1,51 @@
 """Do a rollback: refuse, plan, record the way back, write, remove, verify, report.
 
-Owns the order of the steps. What happens to which path belongs to `store.plan`; the system calls to `store.apply`.
-Until the safety checkpoint is in the store, nothing in the project changes.
+Owns the order of the steps, and what becomes of a rollback that was cut off. How things stand belongs to
+`store.standings`, what happens to which path to `store.plan`, the changing to `store.carry_out`. Until the safety
+checkpoint and the journal are in the store, nothing in the project changes.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
+from store import journal
 from store.apply import ProjectFiles
-from store.capture import LeftOut, Limits, Reason, capture_path
+from store.capture import LeftOut
+from store.carry_out import Results, Step, carry_out, look
 from store.checkpoint import Label, take_checkpoint
-from store.errors import ChangedMeanwhileError, NestedRepositoriesError, SafetyCheckpointError, SelectionError
-from store.history import list_history, trim_history
-from store.index import mode_of
-from store.ledger import (
-    NOTHING,
-    Author,
-    Written,
-    fingerprint_file,
-    fingerprint_node,
-    judge,
-    load_ledger,
-    save_ledger,
+from store.errors import (
+    ChangedMeanwhileError,
+    NothingCutOffError,
+    RollbackCutOffError,
+    SafetyCheckpointError,
+    SelectionError,
 )
-from store.nested import is_part_of_repository
+from store.files import flush_file_system
+from store.history import list_history, trim_history
+from store.journal import Journal, find_journal
+from store.ledger import NOTHING, Author, Written, fingerprint_node, load_ledger, save_ledger
 from store.objects import MODE_LINK
+from store.pathspec import resolve_selection
+from store.permissions import parent_of
 from store.plan import LeftInPlace, Mode, Plan, Standing, plan_rollback
-from store.scope_then import ScopeThen
-from store.state import DIRECTORY, Node, compare_states, state_of
-from store.tree import find_gitlinks, splice
+from store.standings import Selection, find_directories, find_oversize, find_standings, find_uncaptured, refuse_nested
+from store.state import compare_at, state_of
+from store.tree import splice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping
 
     from store.baseline import Baseline
     from store.ledger import Ledger
-    from store.objects import Commit, ObjectStore
+    from store.objects import Commit
     from store.project_store import ProjectStore
-    from store.state import State
-
-_NO_LIMITS = Limits(max_file_bytes=None)
-"""What a rollback overwrites is recorded whatever its size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Say what is put back, and how far the rollback goes."""
-
-    mode: Mode
-    """`DEFAULT`, `ALL` or `SELECTED`."""
-    paths: tuple[bytes, ...] = ()
-    """With `SELECTED`: files and directories relative to the project."""
-    dry_run: bool = False
-    """Only plan."""
+    from store.state import Node, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +75,6 @@ class Rollback:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Hold what one path needs to be carried out."""
-
-    standing: Standing
-    status: os.stat_result | None
-    """What stood there when it was recorded."""
-
-
-@dataclass(slots=True)
-class _Results:
-    restored: list[bytes] = field(default_factory=list)
-    removed: list[bytes] = field(default_factory=list)
-    failed: list[LeftInPlace] = field(default_factory=list)
-
-
 def roll_back(
     store: ProjectStore,
     baseline: Baseline,
@@ -123,20 +95,32 @@ def roll_back(
         keep_count: How many checkpoints the history keeps.
 
     Raises:
+        RollbackCutOffError: An earlier rollback was cut off, and is to be finished or taken back first.
         NestedRepositoriesError: It would touch nested repositories; nothing was changed.
         SelectionError: A selected path is in no checkpoint; nothing was changed.
         CorruptFileError: The ledger can't be understood; nothing was changed.
         ChangedMeanwhileError: A file is not what the baseline says; nothing was changed.
         SafetyCheckpointError: The way back could not be recorded; nothing was changed.
     """
-    _refuse_nested(store.objects, checkpoint, selection)
-    target = state_of(checkpoint)
+    if find_journal(store.layout, store.project) is not None:
+        raise RollbackCutOffError
+    selection = resolve_selection(store, baseline, checkpoint, selection)
+    refuse_nested(store.objects, checkpoint, selection)
     ledger = load_ledger(store.layout, store.project)
     mode = selection.mode
-    if mode is Mode.DEFAULT and not ledger:
+    if mode is Mode.DEFAULT and not ledger and selection.session is None:
         mode = Mode.EVERYTHING_RECORDED
-    standings = _find_standings(store, baseline, checkpoint, selection, ledger)
-    plan = plan_rollback(standings, mode, _find_uncaptured(store, baseline, standings))
+    standings = find_standings(store, baseline, checkpoint, selection, ledger)
+    uncaptured = find_uncaptured(store, baseline, standings)
+    files = ProjectFiles(store.project.root, token := secrets.token_hex(8))
+    plan = plan_rollback(standings, mode, uncaptured)
+    steps, restless = ({}, set[bytes]()) if selection.dry_run else _prepare(store, files, plan)
+    if restless:
+        if not selection.leave_restless:
+            raise _changed(min(restless))
+        reason = "it is changing right now"
+        standings = [replace(each, obstacle=reason) if each.path in restless else each for each in standings]
+        plan = plan_rollback(standings, mode, uncaptured)
     if mode is Mode.SELECTED and plan.left:
         first = plan.left[0]
         raise SelectionError(f"{os.fsdecode(first.path)} can't be restored: {first.reason}.")
@@ -145,154 +129,144 @@ def roll_back(
         mode,
         kept=tuple(plan.kept),
         left=tuple(plan.left),
-        oversize=_find_oversize(baseline, plan),
-        directories=_find_directories(standings, plan),
+        oversize=find_oversize(baseline, plan),
+        directories=find_directories(standings, plan),
         dry_run=selection.dry_run,
     )
     if selection.dry_run:
         return replace(report, restored=tuple(plan.write), removed=tuple(plan.remove))
     if plan.is_empty:
         return report
-    steps = {path: _prepare(store, standing) for path, standing in {**plan.write, **plan.remove}.items()}
     safety = _record_way_back(store, baseline, plan, label, keep_count)
-    results = _carry_out(store, target, plan, steps)
-    _note_in_ledger(store, ledger, plan, results, label)
+    paths = (*plan.write, *plan.remove)
+    before = {path: ledger.get(path) for path in paths}
+    journal.begin(store, Journal(checkpoint.oid, safety.oid, mode, paths, label.now, token, before))
+    flush_file_system(store.layout.store)  # the way back is on disk before anything changes
+    results, planned = Results(), {path: steps[path] for path in paths}
+    carry_out(store, files, state_of(safety), state_of(checkpoint), planned, results)
+    _note_in_ledger(store, files, ledger, plan.write, results, label)
     trim_history(store.layout, list_history(store), keep_count)
-    return replace(
-        report,
-        restored=tuple(results.restored),
-        removed=tuple(results.removed),
-        failed=tuple(results.failed),
-        safety=safety,
-    )
+    journal.end(store)
+    return _complete(report, results, safety)
 
 
-def _refuse_nested(objects: ObjectStore, checkpoint: Commit, selection: Selection) -> None:
-    """Refuse what would touch a nested repository, by the paths that the checkpoint recorded."""
-    recorded = checkpoint.note.get("nested")
-    if isinstance(recorded, list):
-        nested = sorted(os.fsencode(path) for path in recorded if isinstance(path, str))
-    else:
-        nested = find_gitlinks(objects, checkpoint.tree)
-    if selection.mode is Mode.SELECTED:
-        nested = [path for path in nested if any(_overlap(path, chosen) for chosen in selection.paths)]
-    if nested:
-        raise NestedRepositoriesError([os.fsdecode(path) for path in nested])
+def finish_rollback(store: ProjectStore, *, label: Label, keep_count: int) -> Rollback:
+    """Finish a rollback that was cut off. The caller holds the lock.
 
-
-def _overlap(path: bytes, other: bytes) -> bool:
-    """Tell whether one path is the other, or lies below it."""
-    return path == other or path.startswith(other + b"/") or other.startswith(path + b"/") or not other
-
-
-def _is_selected(path: bytes, selection: Selection) -> bool:
-    return selection.mode is not Mode.SELECTED or any(
-        path == chosen or path.startswith(chosen + b"/") or not chosen for chosen in selection.paths
-    )
-
-
-def _find_standings(
-    store: ProjectStore,
-    baseline: Baseline,
-    checkpoint: Commit,
-    selection: Selection,
-    ledger: Ledger,
-) -> list[Standing]:
-    """Return every selected path at which the project differs from the checkpoint."""
-    _check_selected(store, baseline, checkpoint, selection)
-    objects, root = store.objects, store.project.root
-    files, then = ProjectFiles(root), ScopeThen(objects, checkpoint, baseline.patterns)
-    standings = []
-    for change in compare_states(objects, state_of(checkpoint), baseline.state):
-        path, target, current, is_captured, obstacle = change.path, change.old, change.new, True, ""
-        if not _is_selected(path, selection) or is_part_of_repository(path):
-            continue
-        if current is None and (status := files.status(path)) is not None:
-            found = capture_path(objects, root, path, _NO_LIMITS)
-            if isinstance(found, LeftOut):
-                obstacle = f"what is there can't be recorded ({found.reason})"
-            elif found is not None:
-                current, is_captured = found, False
-            elif target is not None and target.is_directory and stat.S_ISDIR(status.st_mode):
-                continue
-        if current is not None and current.is_directory and target is None and files.list_names(path):
-            obstacle = "it holds something that is in no checkpoint"
-        elif target is None and path in baseline.older_than_pins:
-            obstacle = "it was there, ignored and not captured, when the checkpoint was taken"
-        elif target is None and path not in baseline.made_by_tools:
-            obstacle = obstacle or then.explain(path, is_dir=current is not None and current.is_directory)
-        if current is not None and current.is_as(target) and not obstacle:
-            continue
-        written = ledger.get(path)
-        author = judge(written, fingerprint_node(objects, current)) if written else Author.UNKNOWN
-        standings.append(Standing(path, target, current, author, is_captured, obstacle))
-    return standings
-
-
-def _find_directories(standings: Iterable[Standing], plan: Plan) -> frozenset[bytes]:
-    """Return the paths at which a directory is put back, removed or kept."""
-    concerned = (
-        (each.path, each.target if each.path in plan.write else each.current or each.target) for each in standings
-    )
-    return frozenset(path for path, node in concerned if node is not None and node.is_directory)
-
-
-def _check_selected(store: ProjectStore, baseline: Baseline, checkpoint: Commit, selection: Selection) -> None:
-    """Refuse a selected path that neither the checkpoint nor the captured project knows."""
-    for path in selection.paths:
-        if any(state.find(store.objects, path) for state in (state_of(checkpoint), baseline.state)):
-            continue
-        shown = os.fsdecode(path)
-        if ProjectFiles(store.project.root).status(path) is not None:
-            reason = baseline.left_out.get(path, "ignored")
-            raise SelectionError(f"{shown} can't be restored: it is in no checkpoint ({reason}).")
-        raise SelectionError(f"Restore selection matched no files in checkpoint: {shown}")
-
-
-def _find_uncaptured(store: ProjectStore, baseline: Baseline, standings: Sequence[Standing]) -> frozenset[bytes]:
-    """Return the directories that stand where a file has to go and hold something that no checkpoint holds."""
-    files, obstructed = ProjectFiles(store.project.root), set()
-    for standing in standings:
-        is_leaf = standing.target is not None and not standing.target.is_directory
-        status = files.status(standing.path) if is_leaf else None
-        if status is None or not stat.S_ISDIR(status.st_mode):
-            continue
-        inside = files.list_below(standing.path)
-        if any(baseline.state.find(store.objects, path) is None for path in inside):
-            obstructed.add(standing.path)
-    return frozenset(obstructed)
-
-
-def _find_oversize(baseline: Baseline, plan: Plan) -> tuple[bytes, ...]:
-    """Return the files that are too large to be captured and stay as they are."""
-    large = (path for path, reason in baseline.left_out.items() if reason is Reason.LARGE)
-    return tuple(sorted(path for path in large if path not in plan.write))
-
-
-def _prepare(store: ProjectStore, standing: Standing) -> _Step:
-    """Make sure that what stands at a path is what the safety checkpoint is going to hold.
+    What was changed by others since it was cut off is left in place.
 
     Raises:
-        ChangedMeanwhileError: It changed while the rollback was planned.
+        StoreError: None was cut off, or what it was to put back is gone.
     """
-    status = ProjectFiles(store.project.root).status(standing.path)
-    is_directory = standing.current is not None and standing.current.is_directory
-    now = _look(store, standing.path, status, is_directory=is_directory) if status is not None else None
-    if now != standing.current:
-        raise ChangedMeanwhileError(
-            f"{os.fsdecode(standing.path)} changed while the rollback was planned; nothing was changed.",
-            hint="Run the command again.",
-        )
-    if standing.current is not None and not is_directory:
-        store.objects.read_blob(standing.current.entry.oid)  # what can't be read back is no way back
-    return _Step(standing, status)
+    found = _find_journal(store)
+    target, safety = store.objects.read_commit(found.target), store.objects.read_commit(found.safety)
+    files = ProjectFiles(store.project.root, found.token)
+    plan, results = _settle(store, files, found, origin=state_of(safety), goal=state_of(target))
+    _note_in_ledger(store, files, load_ledger(store.layout, store.project), plan.write, results, label)
+    trim_history(store.layout, list_history(store), keep_count)
+    journal.end(store)
+    report = Rollback(target, found.mode, directories=_list_directories(plan))
+    return _complete(report, results, safety)
 
 
-def _look(store: ProjectStore, path: bytes, status: os.stat_result, *, is_directory: bool) -> Node | LeftOut | None:
-    """Return what stands at a path; a directory counts only where one was planned with."""
-    if stat.S_ISDIR(status.st_mode) and is_directory:
-        return Node(DIRECTORY, stat.S_IMODE(status.st_mode))
-    return capture_path(store.objects, store.project.root, path, _NO_LIMITS)
+def take_back_rollback(store: ProjectStore, *, keep_count: int) -> Rollback:
+    """Undo what a rollback did before it was cut off. The caller holds the lock.
+
+    What was changed by others since it was cut off is left in place.
+
+    Raises:
+        StoreError: None was cut off, or the state before it is gone.
+    """
+    found = _find_journal(store)
+    target, safety = store.objects.read_commit(found.target), store.objects.read_commit(found.safety)
+    files = ProjectFiles(store.project.root, found.token)
+    plan, results = _settle(store, files, found, origin=state_of(target), goal=state_of(safety))
+    ledger = load_ledger(store.layout, store.project)
+    for path, written in found.written.items():
+        if written is None:
+            ledger.pop(path, None)
+        else:
+            ledger[path] = written
+    save_ledger(store.layout, store.project, ledger)
+    trim_history(store.layout, list_history(store), keep_count)
+    journal.end(store)
+    return _complete(Rollback(safety, found.mode, directories=_list_directories(plan)), results, safety)
+
+
+def _find_journal(store: ProjectStore) -> Journal:
+    found = find_journal(store.layout, store.project)
+    if found is None:
+        raise NothingCutOffError
+    return found
+
+
+def _settle(
+    store: ProjectStore, files: ProjectFiles, found: Journal, *, origin: State, goal: State
+) -> tuple[Plan, Results]:
+    """Bring every path of a journal to what one state has, from that or from the other."""
+    for directory in {parent_of(path) for path in found.paths}:
+        files.remove_aside(directory)
+    whole, results, steps = Plan(), Results(), {}
+    for path in sorted(found.paths):
+        change = compare_at(store.objects, goal, origin, path)
+        wanted, before = change.old, change.new
+        with_directories = any(node is not None and node.is_directory for node in (wanted, before))
+        now, status = look(store, files, path, with_directories=with_directories)
+        if isinstance(now, LeftOut) or not any(_may_be(now, node) for node in (None, wanted, before)):
+            results.failed.append(LeftInPlace(path, "it changed since the rollback was cut off"))
+            continue
+        if _is(now, wanted):
+            (results.removed if wanted is None else results.restored).append(path)
+        else:
+            steps[path] = Step(Standing(path, wanted, now, Author.AGENT), status)
+        (whole.remove if wanted is None else whole.write)[path] = Standing(path, wanted, before, Author.AGENT)
+    carry_out(store, files, origin, goal, steps, results)
+    return whole, results
+
+
+def _is(now: Node | None, node: Node | None) -> bool:
+    return node is None if now is None else now.is_as(node)
+
+
+def _may_be(now: Node | None, node: Node | None) -> bool:
+    """Tell whether a path holds what a rollback may have left there; a directory gets its bits after it is made."""
+    are_directories = now is not None and node is not None and now.is_directory and node.is_directory
+    return are_directories or _is(now, node)
+
+
+def _list_directories(plan: Plan) -> frozenset[bytes]:
+    """Return the paths of a plan at which a directory is put back or removed."""
+    nodes = [(path, each.target) for path, each in plan.write.items()]
+    nodes += [(path, each.current) for path, each in plan.remove.items()]
+    return frozenset(path for path, node in nodes if node is not None and node.is_directory)
+
+
+def _prepare(store: ProjectStore, files: ProjectFiles, plan: Plan) -> tuple[dict[bytes, Step], set[bytes]]:
+    """Make sure that what stands at each path is what the safety checkpoint is going to hold.
+
+    Returns:
+        What each path needs, and the paths that hold something else than planned with.
+
+    Raises:
+        ObjectMissingError: What is there can't be read back from the store, so that there would be no way back.
+    """
+    steps, restless = {}, set()
+    for path, standing in {**plan.write, **plan.remove}.items():
+        is_directory = standing.current is not None and standing.current.is_directory
+        now, status = look(store, files, path, with_directories=is_directory)
+        if now != standing.current:
+            restless.add(path)
+        elif standing.current is not None and not is_directory:
+            store.objects.read_blob(standing.current.entry.oid)
+        steps[path] = Step(standing, status)
+    return steps, restless
+
+
+def _changed(path: bytes) -> ChangedMeanwhileError:
+    return ChangedMeanwhileError(
+        f"{os.fsdecode(path)} changed while the rollback was planned; nothing was changed.",
+        hint="Run the command again.",
+    )
 
 
 def _record_way_back(store: ProjectStore, baseline: Baseline, plan: Plan, label: Label, keep_count: int) -> Commit:
@@ -316,141 +290,17 @@ def _record_way_back(store: ProjectStore, baseline: Baseline, plan: Plan, label:
         ) from error
 
 
-def _carry_out(store: ProjectStore, target: State, plan: Plan, steps: dict[bytes, _Step]) -> _Results:
-    """Change the files: what stands in the way, then what is put back, then what is removed, then directories' bits."""
-    files = ProjectFiles(store.project.root)
-    results = _Results()
-    for path in _in_the_way(plan):
-        _remove(files, path, steps[path], results)
-    _remove_left_directories(store.objects, files, target, results.removed)
-    for path in plan.write:
-        _write(store, files, steps[path], results)
-    for path in plan.remove:
-        if path not in results.removed and not any(path == failed.path for failed in results.failed):
-            _remove(files, path, steps[path], results)
-    _remove_left_directories(store.objects, files, target, results.removed)
-    _set_directory_bits(files, target, plan, results)
-    return results
-
-
-def _set_directory_bits(files: ProjectFiles, target: State, plan: Plan, results: _Results) -> None:
-    """Give directories the bits that the checkpoint has for them, the deepest first: those made, and those planned."""
-    permissions = target.permissions
-    if permissions is None:
-        return
-    planned = [path for path in results.restored if plan.write[path].makes_directory]
-    for path in sorted({*files.made, *planned}, key=len, reverse=True):
-        status, bits = files.status(path), permissions.of_directory(path)
-        if status is None or stat.S_IMODE(status.st_mode) == bits:
-            continue
-        try:
-            files.set_bits(path, bits)
-        except OSError as error:
-            results.failed.append(LeftInPlace(path, _explain(error)))
-            if path in planned:
-                results.restored.remove(path)
-
-
-def _in_the_way(plan: Plan) -> list[bytes]:
-    """Return what is removed where a file or directory of the checkpoint has to go."""
-    above_written = {above for path in plan.write for above in _above(path)}
-    return [path for path in plan.remove if path in above_written or any(above in plan.write for above in _above(path))]
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    while b"/" in path:
-        path = path.rpartition(b"/")[0]
-        yield path
-
-
-def _write(store: ProjectStore, files: ProjectFiles, step: _Step, results: _Results) -> None:
-    path, target = step.standing.path, step.standing.target
-    if target is None or not _is_still(files, path, step, results):
-        return
-    try:
-        if target.is_directory:
-            _make_directory(files, path, step)
-        elif target.bits is not None and step.standing.differs_in_bits_only:
-            files.set_bits(path, target.bits)
-        else:
-            content = store.objects.read_blob(target.entry.oid)
-            if step.status is not None and stat.S_ISDIR(step.status.st_mode):
-                files.remove_empty_tree(path)
-            files.write(path, content, target.entry.mode, target.bits, replace=step.status is not None)
-    except (OSError, CheckpointError) as error:
-        results.failed.append(LeftInPlace(path, _explain(error)))
-        return
-    if _is_there(store, files, path, target):
-        results.restored.append(path)
-    else:
-        results.failed.append(LeftInPlace(path, "it is not what was written"))
-
-
-def _make_directory(files: ProjectFiles, path: bytes, step: _Step) -> None:
-    """Make a directory, in the place of a file if one is there. Its bits are set when everything in it is done."""
-    if step.status is not None and not stat.S_ISDIR(step.status.st_mode):
-        files.remove(path)
-    files.make_directory(path)
-
-
-def _is_there(store: ProjectStore, files: ProjectFiles, path: bytes, target: Node) -> bool:
-    """Tell whether a path holds what was put there."""
-    if target.is_directory:
-        status = files.status(path)
-        return status is not None and stat.S_ISDIR(status.st_mode)
-    full = os.path.join(store.project.root, path)
-    there, wanted = fingerprint_file(full), fingerprint_node(store.objects, target)
-    if target.bits is not None or there is None:
-        return there == wanted
-    return there.sha256 == wanted.sha256 and mode_of(os.lstat(full)) == target.entry.mode
-
-
-def _remove(files: ProjectFiles, path: bytes, step: _Step, results: _Results) -> None:
-    if not _is_still(files, path, step, results):
-        return
-    try:
-        if step.status is not None and stat.S_ISDIR(step.status.st_mode):
-            if not files.remove_directory(path):
-                results.failed.append(LeftInPlace(path, "it is not empty"))
-                return
-        else:
-            files.remove(path)
-    except OSError as error:
-        results.failed.append(LeftInPlace(path, _explain(error)))
-        return
-    results.removed.append(path)
-
-
-def _is_still(files: ProjectFiles, path: bytes, step: _Step, results: _Results) -> bool:
-    """Tell whether a path still holds what the safety checkpoint recorded; otherwise it is left in place."""
-    now, then = files.status(path), step.status
-    if now is None or stat.S_ISDIR(now.st_mode):
-        return True
-    if then is not None and (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns) == (
-        then.st_ino,
-        then.st_size,
-        then.st_mtime_ns,
-        then.st_ctime_ns,
-    ):
-        return True
-    results.failed.append(LeftInPlace(path, "it changed meanwhile"))
-    return False
-
-
-def _remove_left_directories(
-    objects: ObjectStore, files: ProjectFiles, target: State, removed: Iterable[bytes]
+def _note_in_ledger(
+    store: ProjectStore,
+    files: ProjectFiles,
+    ledger: Ledger,
+    written: Mapping[bytes, Standing],
+    results: Results,
+    label: Label,
 ) -> None:
-    """Remove the directories that removed files left empty and that the checkpoint does not have."""
-    for directory in sorted({above for path in removed for above in _above(path)}, key=len, reverse=True):
-        if not target.has_directory(objects, directory):
-            files.remove_directory(directory)
-
-
-def _note_in_ledger(store: ProjectStore, ledger: Ledger, plan: Plan, results: _Results, label: Label) -> None:
     """Record what the rollback wrote as written by us, so that it can be taken back."""
-    files = ProjectFiles(store.project.root)
     for path in results.restored:
-        content = fingerprint_node(store.objects, _as_it_is(files, path, plan.write[path]))
+        content = fingerprint_node(store.objects, _as_it_is(files, path, written[path]))
         ledger[path] = Written(content, label.now, tool="rollback")
     for path in results.removed:
         ledger[path] = Written(NOTHING, label.now, tool="rollback")
@@ -465,8 +315,11 @@ def _as_it_is(files: ProjectFiles, path: bytes, standing: Standing) -> Node | No
     return replace(target, bits=stat.S_IMODE(status.st_mode))
 
 
-def _explain(error: OSError | CheckpointError) -> str:
-    """Return why something failed, in a few words."""
-    if isinstance(error, CheckpointError):
-        return error.message
-    return error.strerror or str(error)
+def _complete(report: Rollback, results: Results, safety: Commit) -> Rollback:
+    return replace(
+        report,
+        restored=tuple(results.restored),
+        removed=tuple(results.removed),
+        failed=tuple(results.failed),
+        safety=safety,
+    )

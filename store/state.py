@@ -116,11 +116,11 @@ def compare_states(objects: ObjectStore, old: State, new: State) -> list[Change]
         paths |= old.empty_directories ^ new.empty_directories
     if old.permissions is not None and new.permissions is not None:
         paths |= _find_differing_bits(objects, old, new, old.permissions.list_differing(new.permissions))
-    changes = [_compare_at(objects, old, new, path) for path in sorted(paths)]
+    changes = [compare_at(objects, old, new, path) for path in sorted(paths)]
     return [change for change in changes if not _are_same(change.old, change.new)]
 
 
-def _compare_at(objects: ObjectStore, old: State, new: State, path: bytes) -> Change:
+def compare_at(objects: ObjectStore, old: State, new: State, path: bytes) -> Change:
     """Return what stands at a path in two states; a directory that holds something comes and goes with that."""
     before, after = old.find(objects, path), new.find(objects, path)
     if before is not None and after is not None and before.is_directory and after.is_directory:

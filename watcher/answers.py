@@ -43,6 +43,8 @@ class Answer:
     """Why there was nothing to do."""
     is_blocked: bool = False
     """Whether the tool is not to run."""
+    context: str = ""
+    """What the agent is to know in this turn."""
 
     @property
     def is_alarming(self) -> bool:
@@ -79,6 +81,8 @@ class Answer:
                 }
                 for attempt in self.attempts
             ]
+        if self.context:
+            raw["context"] = self.context
         if self.message:
             raw["message"] = self.message
         if self.is_blocked:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from config.settings import NestedRepos
+from store.apply import ASIDE
 from store.baseline import refresh, too_many_files
 from store.capture import Limits, Scope
 from store.errors import ObjectMissingError, TooManyFilesError
@@ -199,7 +200,7 @@ class Engine:
             store.layout.exclude_file,
             tuple(os.fsencode(pattern) for pattern in settings.exclude),
             include=tuple(os.fsencode(pattern) for pattern in settings.include),
-            never=tuple(pattern_of(base) for base in [self.project.relative(store.layout.base)] if base),
+            never=(*(pattern_of(base) for base in [self.project.relative(store.layout.base)] if base), ASIDE + b"*"),
         ).open_folders(self.project.root)
         terms = (patterns, settings.max_file_size_bytes, settings.nested_repos, _sign(store.layout.exclude_file))
         if terms != self._terms:

@@ -90,21 +90,28 @@ def _note_turn(home: Home, event: Event, now: float) -> Answer:
     try:
         project = home.find_project(event.cwd, event.cwd)
         with home.work_on(project, wait_s=settings.hook_deadline_s) as desk:
-            _follow_session(desk, event, now)
+            notices = _follow_session(desk, event, now)
     except (CheckpointError, OSError) as error:
         why, detail = explain(error)
         return Answer((Attempt(event.cwd, why, detail=detail),))
-    return Answer(why=Why.NOT_MUTATING)
+    return Answer(why=Why.NOT_MUTATING, context="\n".join(notices))
 
 
-def _follow_session(desk: Desk, event: Event, now: float) -> None:
-    """Remember what an event says of its session. Calls whose end never came are not waited for."""
+def _follow_session(desk: Desk, event: Event, now: float) -> tuple[str, ...]:
+    """Remember what an event says of its session. Calls whose end never came are not waited for.
+
+    Returns:
+        What the agent is to be told now.
+    """
     sessions = desk.home.sessions
     if event.kind is EventKind.SESSION_END:
         sessions.forget(event.session)
-        return
+        return ()
     known = sessions.find(event.session)
     session, _ = advance(known, event, now=now, idle_gap_s=desk.settings.watch.idle_gap_s)
+    notices: tuple[str, ...] = ()
     if event.kind is EventKind.TURN_START:
-        session = replace(session, open_calls={})
+        notices = session.notices
+        session = replace(session, open_calls={}, notices=())
     sessions.keep(event.session, session)
+    return notices

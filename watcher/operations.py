@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError, UsageError
@@ -21,22 +22,32 @@ from store.objects import ObjectStore
 from store.plan import Mode
 from store.project import Project, list_projects
 from store.project_store import open_project_store
-from store.restore import Selection, roll_back
+from store.restore import finish_rollback, roll_back, take_back_rollback
+from store.standings import Selection
 from store.statistics import list_statistics
 from watcher.agents import find_adapter
 from watcher.events import CONTAINERS, parse_event
 from watcher.hooks import handle_event
 from watcher.overview import describe_home
 from watcher.reasons import mask_secrets, one_line
-from watcher.selection import find_selected
+from watcher.rollback import describe_to_agent
+from watcher.selection import find_pattern, find_selected, is_pattern
 from watcher.turns import count_turns_since
-from watcher.view import describe_checkpoint, describe_diff, describe_health, describe_left_out, describe_rollback
+from watcher.view import (
+    describe_checkpoint,
+    describe_cut_off,
+    describe_diff,
+    describe_health,
+    describe_left_out,
+    describe_rollback,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from store.objects import Commit
-    from watcher.home import Home
+    from store.restore import Rollback
+    from watcher.home import Desk, Home
 
 _WAIT_S = 600.0
 """How long a command given by hand may take; agents' hooks have their own deadline."""
@@ -53,6 +64,7 @@ class Operations:
             "hook": self.hook,
             "rollback.list": self.list_checkpoints,
             "rollback.restore": self.restore,
+            "rollback.settle": self.settle,
             "rollback.diff": self.diff,
             "status": self.status,
             "take": self.take,
@@ -104,6 +116,7 @@ class Operations:
                 for place, commit in enumerate(commits, 1)
             ],
             "health": self._health(project),
+            "cut_off": describe_cut_off(self._home.layout, project),
         }
         if not commits:
             listed["elsewhere"] = self._list_with_checkpoints()
@@ -124,24 +137,47 @@ class Operations:
             commits = list_history(desk.store)
             checkpoint = resolve_checkpoint(commits, given)
             label = Label(Kind.SAFETY, f"pre-rollback snapshot (restoring to {checkpoint.oid.hex()[:8]})", now)
-            try:
-                done = roll_back(
-                    desk.store,
-                    desk.bring_up_to_date(whatever_size=True),
-                    checkpoint,
-                    selection,
-                    label=label,
-                    keep_count=desk.settings.max_snapshots,
-                )
-            except ChangedMeanwhileError as error:
-                self._home.engine(project).distrust(error.message)
-                raise
-            changed = bool(done.restored or done.removed)
-            is_whole = changed and selection.mode is not Mode.SELECTED
-            undo_turns = self._count_turns(project, commits, checkpoint) if is_whole else 0
-            if changed and not selection.dry_run:
-                self._home.sessions.reopen(project.hash)
+            done = self._roll_back(desk, checkpoint, selection, label)
+            is_whole = selection.mode is not Mode.SELECTED
+            undo_turns = self._count_turns(project, commits, checkpoint) if _changed(done) and is_whole else 0
+            if not selection.dry_run:
+                self._tell_sessions(project, done)
         return describe_rollback(done, undo_turns=undo_turns)
+
+    def _roll_back(self, desk: Desk, checkpoint: Commit, selection: Selection, label: Label) -> Rollback:
+        """Roll back. What is not as it was thought to be is looked at again, and then left in place."""
+        baseline, keep_count = desk.bring_up_to_date(whatever_size=True), desk.settings.max_snapshots
+        try:
+            return roll_back(desk.store, baseline, checkpoint, selection, label=label, keep_count=keep_count)
+        except ChangedMeanwhileError as error:
+            self._home.engine(desk.store.project).distrust(error.message)
+        baseline = desk.bring_up_to_date(whatever_size=True)
+        selection = replace(selection, leave_restless=True)
+        return roll_back(desk.store, baseline, checkpoint, selection, label=label, keep_count=keep_count)
+
+    def settle(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Finish a rollback that was cut off, or take it back."""
+        project = self._project(arguments)
+        self._refuse_container(arguments)
+        action = _text(arguments, "action")
+        if action not in ("resume", "abort"):
+            raise UsageError(f"Unknown action {action!r}; it is resume or abort.")
+        now = time.time()
+        with self._home.work_on(project, wait_s=_WAIT_S) as desk:
+            if action == "resume":
+                label = Label(Kind.SAFETY, "rollback finished", now)
+                done = finish_rollback(desk.store, label=label, keep_count=desk.settings.max_snapshots)
+            else:
+                done = take_back_rollback(desk.store, keep_count=desk.settings.max_snapshots)
+            self._tell_sessions(project, done)
+        return describe_rollback(done, undo_turns=0) | {"action": action}
+
+    def _tell_sessions(self, project: Project, done: Rollback) -> None:
+        """Have the turn that goes on take another checkpoint, and the agents learn what changed under them."""
+        if _changed(done):
+            self._home.sessions.reopen(
+                project.hash, notice=describe_to_agent(describe_rollback(done, undo_turns=0), project.workdir)
+            )
 
     def diff(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Compare a checkpoint, or the first one of a session, with the files as they are now."""
@@ -257,14 +293,22 @@ class Operations:
         paths = arguments.get("paths") or []
         if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
             raise UsageError("`paths` must be a list of file names.")
+        session = arguments.get("session")
+        if session is not None and (paths or arguments.get("all") is True or not isinstance(session, str)):
+            raise UsageError("`session` must be text, and goes with a whole checkpoint and hand edits kept.")
         if arguments.get("all") is True:
             if paths:
                 raise UsageError("Name files or restore all, not both.")
             return Selection(Mode.ALL, dry_run=dry_run)
         if not paths:
-            return Selection(Mode.DEFAULT, dry_run=dry_run)
+            return Selection(Mode.DEFAULT, dry_run=dry_run, session=session)
         cwd = _path(arguments, "cwd", default=project.workdir)
-        return Selection(Mode.SELECTED, tuple(find_selected(project, path, cwd) for path in paths), dry_run)
+        return Selection(
+            Mode.SELECTED,
+            paths=tuple(find_selected(project, path, cwd) for path in paths if not is_pattern(path)),
+            patterns=tuple(find_pattern(project, path, cwd) for path in paths if is_pattern(path)),
+            dry_run=dry_run,
+        )
 
     def _count_turns(self, project: Project, commits: list[Commit], checkpoint: Commit) -> int:
         """Return how many turns lie between a checkpoint and now, in the session that last changed the project."""
@@ -308,6 +352,10 @@ def parse_payload(text: str) -> Mapping[str, object]:
     if not isinstance(payload, dict):
         raise UsageError("The hook's payload is not a JSON object.")
     return payload
+
+
+def _changed(done: Rollback) -> bool:
+    return bool(done.restored or done.removed)
 
 
 def _first_of_session(commits: list[Commit], arguments: Mapping[str, object]) -> Commit:

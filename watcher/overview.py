@@ -13,7 +13,7 @@ from store.history import list_history
 from store.project import Project, list_projects, list_set_aside
 from store.project_store import open_project_store
 from watcher.client import Client
-from watcher.view import describe_checkpoint, describe_health
+from watcher.view import describe_checkpoint, describe_cut_off, describe_health
 
 if TYPE_CHECKING:
     from store.project import ProjectRecord
@@ -79,6 +79,7 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
         "workdir": record.workdir,
         "commits": 0,
         "skipped": [],
+        "cut_off": describe_cut_off(home.layout, project),
         "created_at": record.created_at,
         "last_touch": record.last_touch,
         "state": "live" if os.path.isdir(record.workdir) else "unknown",

@@ -16,8 +16,10 @@ from config.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-USAGE = "Usage: /rollback [list] | diff <N> | <N> [--all] | <N> <file>…"
+USAGE = "Usage: /rollback [list] | diff <N> | <N> [--all] | <N> <file>… | --resume | --abort"
+_OPTIONS = frozenset({"--all", "--force", "--dry-run", "--resume", "--abort"})
 _NAMED_FILES = 5
+_NAMED_TO_AGENT = 50
 
 ENABLE_TEXT = """\
 Checkpoints are not enabled.
@@ -52,9 +54,19 @@ class RestoreRequest:
     everything: bool = False
     """Hand edits too."""
     dry_run: bool = False
+    session: str | None = None
+    """Only what this session wrote."""
 
 
-Request = ListRequest | DiffRequest | RestoreRequest
+@dataclass(frozen=True, slots=True)
+class SettleRequest:
+    """Ask to finish a rollback that was cut off, or to take it back."""
+
+    action: str
+    """`resume` or `abort`."""
+
+
+Request = ListRequest | DiffRequest | RestoreRequest | SettleRequest
 
 
 def parse_rollback(words: Sequence[str]) -> Request:
@@ -65,7 +77,13 @@ def parse_rollback(words: Sequence[str]) -> Request:
     Raises:
         UsageError: They make no sense.
     """
-    options, rest = _split_options(words)
+    options, rest, session = _split_options(words)
+    if settling := options & {"--resume", "--abort"}:
+        if len(options) > 1 or rest or session is not None:
+            raise UsageError(f"{min(settling)} stands alone. {USAGE}")
+        return SettleRequest(min(settling)[2:])
+    if session is not None and (not rest or rest[0] in ("list", "diff")):
+        raise UsageError(f"--session goes with a checkpoint to restore. {USAGE}")
     if not rest or rest == ["list"]:
         _refuse_options(options)
         return ListRequest()
@@ -76,9 +94,11 @@ def parse_rollback(words: Sequence[str]) -> Request:
             raise UsageError("Usage: /rollback diff <N>")
         return DiffRequest(others[0])
     everything = bool(options & {"--all", "--force"})
+    if session is not None and (everything or others):
+        raise UsageError("--session takes back what one session wrote; it goes neither with --all nor with files.")
     if everything and others:
         raise UsageError("--all restores the whole checkpoint; name files or give --all, not both.")
-    return RestoreRequest(first, tuple(others), everything, "--dry-run" in options)
+    return RestoreRequest(first, tuple(others), everything, "--dry-run" in options, session)
 
 
 def parse_chat(line: str) -> Request:
@@ -96,18 +116,24 @@ def parse_chat(line: str) -> Request:
     return parse_rollback(words[1:])
 
 
-def _split_options(words: Sequence[str]) -> tuple[set[str], list[str]]:
+def _split_options(words: Sequence[str]) -> tuple[set[str], list[str], str | None]:
+    """Return the options, the other words, and the session, if one is named."""
     options: set[str] = set()
     rest: list[str] = []
-    for place, word in enumerate(words):
+    session: str | None = None
+    given = iter(words)
+    for word in given:
         if word == "--":
-            rest += words[place + 1 :]
-            break
-        if word in ("--all", "--force", "--dry-run"):
+            rest += given
+        elif word == "--session" or word.startswith("--session="):
+            session = word.partition("=")[2] if "=" in word else next(given, "")
+            if not session:
+                raise UsageError("--session needs the session's name.")
+        elif word in _OPTIONS:
             options.add(word)
         else:
             rest.append(word)
-    return options, rest
+    return options, rest, session
 
 
 def _refuse_options(options: set[str]) -> None:
@@ -131,7 +157,7 @@ def render_list(listed: Mapping[str, object]) -> str:
     rows = [_render_row(checkpoint) for checkpoint in checkpoints]
     left_out = name_left_out(checkpoints[0].get("skipped"))
     notes = ["", f"  ↷ Not in the newest checkpoint: {left_out}"] if left_out else []
-    notes += _render_health(listed.get("health"))
+    notes += _render_cut_off(listed.get("cut_off")) + _render_health(listed.get("health"))
     return "\n".join([f"📸 Checkpoints for {workdir}:", "", *rows, "", _FOOTER, *notes])
 
 
@@ -152,6 +178,31 @@ def _render_row(checkpoint: Mapping[str, object]) -> str:
         counted = f"  ({files}, +{checkpoint['insertions']}/-{checkpoint['deletions']})"
     message = printable(str(checkpoint["message"]))
     return f"  {checkpoint['number']}. {checkpoint['short_hash']}  {when}  {message}{counted}"
+
+
+def _render_cut_off(cut_off: object) -> list[str]:
+    """Return what the list says of a rollback that was cut off."""
+    if not isinstance(cut_off, dict):
+        return []
+    what = f"A rollback to {cut_off['restoring_to']} was cut off" if "restoring_to" in cut_off else cut_off["error"]
+    return ["", f"  ⚠️ {what}.", "     /rollback --resume finishes it, /rollback --abort takes it back"]
+
+
+def describe_to_agent(done: Mapping[str, object], workdir: str) -> str:
+    """Return what an agent is told after a rollback of files that it may remember otherwise.
+
+    Args:
+        done: The JSON of the rollback.
+        workdir: The project.
+    """
+    restored, removed = _names(done, "restored_files"), _names(done, "deleted_files")
+    parts = [f"The user rolled back files in {printable(workdir)} to an earlier state."]
+    if restored:
+        parts.append(f"Put back: {_shorten(restored, _NAMED_TO_AGENT)}.")
+    if removed:
+        parts.append(f"Removed: {_shorten(removed, _NAMED_TO_AGENT)}.")
+    parts.append("What you remember of these files is out of date: read them again before you change them.")
+    return " ".join(parts)
 
 
 def _render_health(health: object) -> list[str]:
@@ -207,10 +258,10 @@ def _names(done: Mapping[str, object], field: str) -> list[str]:
     return [printable(str(name)) for name in names] if isinstance(names, list) else []
 
 
-def _shorten(names: Sequence[str]) -> str:
+def _shorten(names: Sequence[str], count: int = _NAMED_FILES) -> str:
     """Return the first names, and how many more there are."""
-    more = f" (+{len(names) - _NAMED_FILES})" if len(names) > _NAMED_FILES else ""
-    return ", ".join(names[:_NAMED_FILES]) + more
+    more = f" (+{len(names) - count})" if len(names) > count else ""
+    return ", ".join(names[:count]) + more
 
 
 def render_diff(diff: Mapping[str, object]) -> str:

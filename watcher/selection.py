@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     from store.project import Project
 
 
+def is_pattern(given: str) -> bool:
+    """Tell whether a selection may be one of git's pathspecs, and not only a name."""
+    return given.startswith(":") or any(character in given for character in "*?[")
+
+
+def find_pattern(project: Project, given: str, cwd: str) -> bytes:
+    """Return a pathspec relative to the project, by the same rule as a path.
+
+    Raises:
+        SelectionError: It names nothing inside the project.
+    """
+    if given.startswith(":"):
+        if (pattern := to_path(given)) is None:
+            raise SelectionError(f"No file can have the name {given!a}.")
+        return pattern
+    return find_selected(project, given, cwd)
+
+
 def find_selected(project: Project, given: str, cwd: str) -> bytes:
     """Return a selected path relative to the project.
 

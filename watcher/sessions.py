@@ -67,12 +67,17 @@ class Sessions:
                 return
             self._write(path, {"v": 1, "name": name} | _format(session), session)
 
-    def reopen(self, project: ProjectHash) -> None:
-        """Let every turn of every session take a checkpoint of a project again, since that was rolled back."""
+    def reopen(self, project: ProjectHash, *, notice: str) -> None:
+        """Let every turn of every session take a checkpoint of a project again, since that was rolled back.
+
+        Args:
+            project: Which one.
+            notice: What the agents that changed it are told at their next turn.
+        """
         with self._guard:
             for path in self._list():
                 session = self._load(path)
-                if session is not None and (after := reopen(session, project)) != session:
+                if session is not None and (after := reopen(session, project, notice)) != session:
                     self._write(path, {**(read_json_object(path) or {}), **_format(after)}, after)
 
     def forget(self, name: str) -> None:
@@ -149,6 +154,7 @@ def _format(session: Session) -> dict[str, object]:
         "is_turn_over": session.is_turn_over,
         "announces_turns": session.announces_turns,
         "checkpoints": session.checkpoints,
+        "notices": list(session.notices),
         "open_calls": {
             name: {
                 "states": {str(project): commit for project, commit in opened.states.items()},
@@ -164,12 +170,14 @@ def _format(session: Session) -> dict[str, object]:
 def _parse(raw: Mapping[str, object]) -> Session:
     """Return the session in a JSON object; what is damaged in it is as if it had never been said."""
     turns, calls, checkpoints = raw.get("turns"), raw.get("open_calls"), raw.get("checkpoints")
+    notices = raw.get("notices")
     return Session(
         turns=tuple(_parse_turn(turn) for turn in turns if isinstance(turn, dict)) if isinstance(turns, list) else (),
         last_event=to_seconds(raw.get("last_event")) or 0.0,
         is_turn_over=raw.get("is_turn_over") is True,
         announces_turns=raw.get("announces_turns") is True,
         checkpoints=checkpoints if isinstance(checkpoints, bool) else None,
+        notices=tuple(each for each in notices if isinstance(each, str)) if isinstance(notices, list) else (),
         open_calls=MappingProxyType(
             {name: _parse_call(call) for name, call in calls.items() if isinstance(call, dict)}
             if isinstance(calls, dict)

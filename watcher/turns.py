@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from store.layout import ProjectHash
     from watcher.events import Event
 
+_KEPT_NOTICES = 5
 _KEPT_TURNS = 50
 """Turns of one session that are remembered, for calls that come late and for counting turns back."""
 
@@ -58,6 +59,8 @@ class Session:
     """Whether the agent ever named a turn or announced one, so that a pause means nothing."""
     checkpoints: bool | None = None
     """The session's own switch; nothing when it has none."""
+    notices: tuple[str, ...] = ()
+    """What the agent is to be told at its next turn."""
     open_calls: Mapping[str, OpenCall] = field(default_factory=lambda: MappingProxyType({}))
     """Calls that began and did not end yet, by their id."""
 
@@ -138,10 +141,18 @@ def mark_served(session: Session, turn: str, project: ProjectHash, checkpoint: s
     )
 
 
-def reopen(session: Session, project: ProjectHash) -> Session:
-    """Return a session in which no turn has its checkpoint of a project any more, since that was rolled back."""
+def reopen(session: Session, project: ProjectHash, notice: str) -> Session:
+    """Return a session in which no turn has its checkpoint of a project any more, since that was rolled back.
+
+    Args:
+        session: The session before.
+        project: What was rolled back.
+        notice: What the agent is told at its next turn, if it ever changed the project.
+    """
+    is_concerned = any(project in turn.served for turn in session.turns)
     return replace(
         session,
+        notices=(*session.notices, notice)[-_KEPT_NOTICES:] if is_concerned else session.notices,
         turns=tuple(
             replace(each, reopened=each.reopened | {project}) if project in each.served else each
             for each in session.turns

@@ -9,6 +9,8 @@ import os
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from store.errors import CorruptFileError
+from store.journal import find_journal
 from store.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
 
     from store.baseline import Baseline
     from store.diff import Diff
+    from store.layout import Layout
     from store.objects import Commit
-    from store.project import ProjectRecord
+    from store.project import Project, ProjectRecord
     from store.restore import Rollback
 
 SHORT_DIGITS = 7
@@ -75,6 +78,17 @@ def describe_rollback(done: Rollback, *, undo_turns: int) -> dict[str, object]:
         raw["kind"] = "partial"
         raw["error"] = _describe_failure(done)
     return raw
+
+
+def describe_cut_off(layout: Layout, project: Project) -> dict[str, object] | None:
+    """Return what is known of a rollback that was cut off, as JSON; nothing when none was."""
+    try:
+        found = find_journal(layout, project)
+    except CorruptFileError as error:
+        return {"error": error.message}
+    if found is None:
+        return None
+    return {"restoring_to": found.target.hex()[:8], "pre_rollback": found.safety.hex(), "at": found.began_at}
 
 
 def describe_diff(diff: Diff, *, baseline: Commit | None) -> dict[str, object]:

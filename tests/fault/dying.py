@@ -15,7 +15,8 @@ _CHANGES = frozenset(
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
-def _is_change(event: str, arguments: tuple[object, ...]) -> bool:
+def is_change(event: str, arguments: tuple[object, ...]) -> bool:
+    """Tell whether an audit event is a change to the file system."""
     if event == "open":
         _, mode, flags = arguments
         is_writing = isinstance(flags, int) and flags & _WRITING
@@ -29,7 +30,7 @@ def main() -> None:
 
     def die_in_time(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal left
-        if _is_change(event, arguments):
+        if is_change(event, arguments):
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

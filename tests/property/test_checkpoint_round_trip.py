@@ -21,8 +21,9 @@ from store.baseline import refresh
 from store.checkpoint import Kind, Label, take_checkpoint
 from store.objects import EMPTY_TREE
 from store.plan import Mode
-from store.restore import Rollback, Selection, roll_back
+from store.restore import Rollback, roll_back
 from store.scan import scan
+from store.standings import Selection
 from store.state import state_of
 from store.tree import flatten, splice
 from tests.support import trees

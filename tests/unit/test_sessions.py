@@ -36,11 +36,12 @@ def test_what_is_kept_is_found_again_by_another_process(folder: Path) -> None:
 def test_a_rollback_reopens_the_turns_of_every_session(folder: Path) -> None:
     for name in ("one", "two"):
         Sessions(str(folder)).keep(name, mark_served(make_session(), "t1", Q, OTHER))
-    Sessions(str(folder)).reopen(P)
+    Sessions(str(folder)).reopen(P, notice="it was rolled back")
     for name in ("one", "two"):
         found = Sessions(str(folder)).find(name)
         assert found is not None
         assert (found.find_served("t1", P), found.find_served("t1", Q)) == (None, OTHER)
+        assert found.notices == ("it was rolled back",)
         assert [json.loads(path.read_text())["name"] for path in folder.iterdir()].count(name) == 1
 
 

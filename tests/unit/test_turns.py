@@ -81,7 +81,7 @@ def test_after_a_rollback_every_turn_may_be_served_again() -> None:
     session, _ = follow((named("a"), 0), (named("b"), 1))
     for turn, checkpoint in (("a", "11"), ("b", "22")):
         session = mark_served(session, turn, P, checkpoint)
-    session = reopen(mark_served(session, "b", Q, "33"), P)
+    session = reopen(mark_served(session, "b", Q, "33"), P, "it was rolled back")
     assert [session.find_served(turn, P) for turn in ("a", "b")] == [None, None]
     assert session.find_served("b", Q) == "33"
     assert count_turns_since(session, P, {"22", "11"}) == 2

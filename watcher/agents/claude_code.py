@@ -71,7 +71,10 @@ class ClaudeCode:
         )
 
     def answer(self, event: Event, answer: Answer) -> HookOutput:
-        """Stay silent, unless the tool is refused or goes on unprotected."""
+        """Stay silent, unless the tool is refused or goes on unprotected, or the agent has to know of something."""
+        if event.kind is EventKind.TURN_START and answer.context:
+            output = {"hookEventName": "UserPromptSubmit", "additionalContext": answer.context}
+            return HookOutput(stdout=json.dumps({"hookSpecificOutput": output}) + "\n")
         if event.kind is not EventKind.BEFORE_TOOL or not answer.is_alarming:
             return HookOutput()
         if answer.is_blocked:

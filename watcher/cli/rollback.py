@@ -12,6 +12,7 @@ from watcher.rollback import (
     DiffRequest,
     ListRequest,
     RestoreRequest,
+    SettleRequest,
     parse_rollback,
     render_diff,
     render_list,
@@ -32,6 +33,9 @@ def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool) -> int:
     rollback N               restore to checkpoint N, keeping your hand-edits
     rollback N --all         full restore, overwriting your hand-edits too
     rollback N FILE…         restore some files or directories
+    rollback N --session ID  take back only what one session wrote
+    rollback --resume        finish a rollback that was cut off
+    rollback --abort         take it back
     --dry-run                only show what would happen
     """  # noqa: D301 - click takes the backspace character for "keep these lines"
     request = parse_rollback(words)
@@ -44,6 +48,10 @@ def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool) -> int:
             diff = terminal.ask("rollback.diff", workdir=terminal.directory, hash=checkpoint)
             terminal.show(diff, lambda: render_diff(diff))
             return 0
+        case SettleRequest(action):
+            done = terminal.ask("rollback.settle", workdir=terminal.directory, action=action)
+            terminal.show(done, lambda: render_restore(done, ()))
+            return 0 if done["success"] else PARTLY_DONE
         case RestoreRequest():
             return _restore(terminal, request, yes=yes)
 
@@ -55,6 +63,7 @@ def _restore(terminal: Terminal, request: RestoreRequest, *, yes: bool) -> int:
         "hash": request.checkpoint,
         "paths": list(request.paths),
         "all": request.everything,
+        "session": request.session,
     }
     if request.everything and not request.dry_run and not yes and not terminal.as_json and sys.stdin.isatty():
         preview = terminal.ask("rollback.restore", **arguments, dry_run=True)

@@ -71,6 +71,8 @@ def _render_project(project: dict[str, object], now: float) -> str:
         row += f"\n    last failure, {format_age(now - float(failure['at']))}: {printable(str(failure['why']))}"
     if left_out := name_left_out(project.get("skipped")):
         row += f"\n    not in the newest checkpoint: {left_out}"
+    if project.get("cut_off"):
+        row += "\n    ⚠️ a rollback was cut off: finish it with rollback --resume, or take it back with rollback --abort"
     if project.get("error"):
         row += f"\n    ⚠️ {printable(str(project['error']))}"
     return row
