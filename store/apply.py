@@ -13,7 +13,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from store.objects import MODE_EXECUTABLE, MODE_LINK
+from store.entries import MODE_EXECUTABLE, MODE_LINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

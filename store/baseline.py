@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.capture import LeftOut, Reason, Walk, capture_path, find_device
+from store.entries import MODE_EXECUTABLE, MODE_FILE
 from store.errors import TooManyFilesError
 from store.nested import is_nested_repository
-from store.objects import MODE_EXECUTABLE, MODE_FILE
-from store.permissions import Permissions, parent_of
+from store.pathname import list_above, parent_of
+from store.permissions import Permissions
 from store.state import State
 from store.tree import Changes, compare, flatten, look_up, splice
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from store.capture import Scope
-    from store.objects import ObjectStore, Oid
+    from store.entries import Oid
+    from store.objects import ObjectStore
     from store.patterns import Patterns
 
 
@@ -160,7 +162,7 @@ class _Refresh:
         match self._place_of(parent_of(path)):
             case _Place.NESTED:
                 self.look_at_directory(
-                    next(above for above in _ancestors(path) if self._place_of(above) is _Place.NESTED)
+                    next(above for above in (path, *list_above(path)) if self._place_of(above) is _Place.NESTED)
                 )
             case _Place.GONE:
                 self.changes[path] = None
@@ -260,11 +262,11 @@ class _Refresh:
 
     def _list_doubtful(self) -> list[bytes]:
         """Return the directories that may have come, gone, been filled or emptied: those above what was looked at."""
-        above = {each for path in self._looked_at | self._walked for each in _ancestors(path)}
+        above = {each for path in self._looked_at | self._walked for each in (path, *list_above(path))}
         return sorted(path for path in above if self.changes.get(path) is None)
 
     def _is_walked(self, path: bytes) -> bool:
-        return bool(self._walked) and any(above in self._walked for above in (b"", *_ancestors(path)))
+        return bool(self._walked) and any(above in self._walked for above in (b"", path, *list_above(path)))
 
     def _has_directory(self, tree: Oid, path: bytes) -> bool:
         entry = look_up(self._objects, tree, path)
@@ -322,14 +324,7 @@ def _is_file(entry: object) -> int:
     return 0 if entry is None else 1
 
 
-def _ancestors(path: bytes) -> Iterable[bytes]:
-    """Yield a path and every directory above it, the project itself excepted."""
-    while path:
-        yield path
-        path = parent_of(path)
-
-
 def _outermost(trees: Iterable[bytes]) -> list[bytes]:
     """Return the directories that lie in no other one of the set, in order."""
     given = frozenset(trees)
-    return [tree for tree in sorted(given) if not any(above in given for above in _ancestors(parent_of(tree)))]
+    return [tree for tree in sorted(given) if not any(above in given for above in list_above(tree))]

@@ -16,12 +16,11 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from store.entries import MODE_GITLINK, MODE_LINK, Entry, Node
 from store.errors import DeadlinePassedError, StoreError
 from store.files import open_unfollowed
 from store.index import is_racy, mode_of
 from store.nested import is_part_of_repository, read_nested_head
-from store.objects import MODE_GITLINK, MODE_LINK, Entry
-from store.state import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

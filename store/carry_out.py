@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
 from store.capture import LeftOut, capture_path
+from store.entries import DIRECTORY, Node
 from store.index import mode_of
 from store.ledger import fingerprint_file, fingerprint_node
+from store.pathname import list_above
 from store.plan import LeftInPlace, Standing
 from store.standings import NO_LIMITS
-from store.state import DIRECTORY, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,13 +102,13 @@ def carry_out(
 
 def _find_in_the_way(put_back: set[bytes], removed: Iterable[bytes]) -> set[bytes]:
     """Return what is removed where a file or directory of the checkpoint has to go."""
-    above_written = {above for path in put_back for above in _above(path)}
-    return {path for path in removed if path in above_written or any(above in put_back for above in _above(path))}
+    above_written = {above for path in put_back for above in list_above(path)}
+    return {path for path in removed if path in above_written or any(above in put_back for above in list_above(path))}
 
 
 def _list_new_directories(objects: ObjectStore, origin: State, restored: Iterable[bytes]) -> set[bytes]:
     """Return the directories above what was put back that were not there before."""
-    above = {each for path in restored for each in _above(path)}
+    above = {each for path in restored for each in list_above(path)}
     return {path for path in above if not origin.has_directory(objects, path)}
 
 
@@ -124,12 +125,6 @@ def _set_directory_bits(files: ProjectFiles, target: State, directories: set[byt
         except OSError as error:
             results.failed.append(LeftInPlace(path, _explain(error)))
             results.restored = [each for each in results.restored if each != path]
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    while b"/" in path:
-        path = path.rpartition(b"/")[0]
-        yield path
 
 
 def _write(store: ProjectStore, files: ProjectFiles, step: Step, results: Results) -> None:
@@ -210,7 +205,7 @@ def _remove_left_directories(
     objects: ObjectStore, files: ProjectFiles, target: State, removed: Iterable[bytes]
 ) -> None:
     """Remove the directories that removed files left empty and that the checkpoint does not have."""
-    for directory in sorted({above for path in removed for above in _above(path)}, key=len, reverse=True):
+    for directory in sorted({above for path in removed for above in list_above(path)}, key=len, reverse=True):
         if not target.has_directory(objects, directory):
             files.remove_directory(directory)
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from store.entries import EMPTY_TREE, Oid
 from store.files import write_atomically
 from store.history import list_history, trim_history
 from store.layout import tip_ref
-from store.objects import EMPTY_TREE, Commit, Oid
+from store.objects import Commit
 from store.state import STATE_FIELDS, format_state
 
 if TYPE_CHECKING:

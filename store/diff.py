@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from store.git import run_git
 
 if TYPE_CHECKING:
+    from store.entries import Oid
     from store.layout import Layout
-    from store.objects import Oid
 
 _OPTIONS = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 

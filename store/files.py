@@ -125,6 +125,14 @@ def to_path(value: object) -> bytes | None:
         return None
 
 
+def to_paths(raw: object) -> frozenset[bytes] | None:
+    """Return the paths that JSON lists; nothing if it lists anything else."""
+    if not isinstance(raw, list):
+        return None
+    found = [path for name in raw if (path := to_path(name)) is not None]
+    return frozenset(found) if len(found) == len(raw) else None
+
+
 def write_json(path: str, value: object, *, flush: bool = False) -> None:
     """Replace a file by JSON in ASCII; names that are not UTF-8 are kept as surrogate escapes."""
     write_atomically(path, json.dumps(value, separators=(",", ":")).encode(), flush=flush)

@@ -12,10 +12,10 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
+from store.entries import Oid
 from store.errors import CheckpointNotFoundError, ObjectMissingError, SelectionError
 from store.files import read_file, write_atomically
 from store.layout import tip_ref
-from store.objects import Oid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,10 +16,10 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from store.files import read_file, to_path, write_atomically
-from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
-from store.permissions import Permissions, parent_of
-from store.state import format_permissions, lead_to, parse_paths, parse_permissions
+from store.entries import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
+from store.files import read_file, to_path, to_paths, write_atomically
+from store.pathname import lead_to, parent_of
+from store.permissions import Permissions, format_permissions, parse_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -275,8 +275,8 @@ def _parse_note(content: bytes) -> tuple[Beside, Sequence[bytes]]:
     if not isinstance(raw, dict):
         return Beside(), ()
     left_out, rule_files = _parse_texts(raw.get("left_out")), _parse_texts(raw.get("rule_files"))
-    permissions, empty = parse_permissions(raw.get("modes")), parse_paths(raw.get("empty_dirs"))
-    linked, directories = parse_paths(raw.get("linked")), parse_paths(raw.get("directories"))
+    permissions, empty = parse_permissions(raw.get("modes")), to_paths(raw.get("empty_dirs"))
+    linked, directories = to_paths(raw.get("linked")), to_paths(raw.get("directories"))
     if left_out is None or rule_files is None or permissions is None or empty is None:
         return Beside(), ()
     if linked is None or directories is None:

@@ -11,11 +11,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from store.entries import Oid
 from store.errors import CorruptFileError
 from store.files import read_json_object, to_path, to_seconds, write_json
 from store.layout import journal_refs
 from store.ledger import format_written, parse_written
-from store.objects import Oid
 from store.plan import Mode
 
 if TYPE_CHECKING:

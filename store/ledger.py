@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from store.entries import MODE_LINK
 from store.errors import CorruptFileError
 from store.files import read_json_object, to_path, to_seconds, write_json
-from store.objects import MODE_LINK
 
 if TYPE_CHECKING:
+    from store.entries import Node
     from store.layout import Layout
     from store.objects import ObjectStore
     from store.project import Project
-    from store.state import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from store.entries import EMPTY_TREE, Oid
 from store.files import open_unfollowed
-from store.objects import EMPTY_TREE, Oid
 
 _NO_COMMIT = EMPTY_TREE
 """What stands for the commit of a nested repository that has none."""

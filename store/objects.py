@@ -13,50 +13,20 @@ import re
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING
 
 import pygit2
 from pygit2.enums import ConfigLevel, ObjectType
 
+from store.entries import EMPTY_TREE, MODE_TREE, Entry, Oid
 from store.errors import CheckpointNotFoundError, GitFailedError, ObjectMissingError
 from store.pack import BLOB, TREE, PackWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Oid = NewType("Oid", bytes)
-"""A git object's id, 20 raw bytes."""
-
-MODE_FILE = b"100644"
-MODE_EXECUTABLE = b"100755"
-MODE_LINK = b"120000"
-MODE_GITLINK = b"160000"
-MODE_TREE = b"40000"
-
-EMPTY_TREE = Oid(bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904"))
-
 for _level in (ConfigLevel.PROGRAMDATA, ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
     pygit2.settings.search_path[_level] = os.devnull
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Say what stands under one name of a tree."""
-
-    mode: bytes
-    """git's mode as it stands in a tree object, such as `100644`."""
-    oid: Oid
-    """The content: a blob, a tree, or the commit of a nested repository."""
-
-    @property
-    def is_tree(self) -> bool:
-        """Tell whether this is a directory."""
-        return self.mode == MODE_TREE
-
-    @property
-    def is_gitlink(self) -> bool:
-        """Tell whether this is a nested repository, recorded but not captured."""
-        return self.mode == MODE_GITLINK
 
 
 Tree = dict[bytes, Entry]

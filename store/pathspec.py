@@ -12,10 +12,10 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from store.entries import EMPTY_TREE
 from store.errors import GitFailedError, SelectionError
 from store.git import WorkTree, run_git
 from store.index import StatCache, entries_of, save_index
-from store.objects import EMPTY_TREE
 from store.state import state_of
 from store.tree import flatten
 

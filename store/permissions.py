@@ -6,12 +6,15 @@ in it, so the usual bits are those of the directory above: 0755 makes files of 0
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_TREE
+from store.entries import MODE_EXECUTABLE, MODE_FILE, MODE_TREE
+from store.files import to_path
+from store.pathname import list_above, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,20 +103,32 @@ def usual_bits(above: int, mode: bytes) -> int:
     return above & 0o777 | stat.S_IXUSR if mode == MODE_EXECUTABLE else above & _READ_WRITE
 
 
-def parent_of(path: bytes) -> bytes:
-    """Return the directory above a path; empty for the project itself."""
-    return path.rpartition(b"/")[0]
-
-
 def _mode_by(bits: int) -> bytes:
     return MODE_EXECUTABLE if bits & stat.S_IXUSR else MODE_FILE
 
 
 def _lies_in(path: bytes, directories: frozenset[bytes]) -> bool:
-    if b"" in directories:
-        return True
-    while path:
-        if path in directories:
-            return True
-        path = parent_of(path)
-    return False
+    return b"" in directories or path in directories or any(above in directories for above in list_above(path))
+
+
+def parse_permissions(raw: object) -> Permissions | None:
+    """Return the permission bits that JSON tells of."""
+    if not isinstance(raw, dict) or (root := _parse_bits(raw.get(""))) is None:
+        return None
+    found = {to_path(name): _parse_bits(bits) for name, bits in raw.items() if name}
+    unusual = {path: bits for path, bits in found.items() if path is not None and bits is not None}
+    return Permissions(root, unusual) if len(unusual) == len(raw) - 1 else None
+
+
+def format_permissions(permissions: Permissions) -> Mapping[str, str]:
+    """Return permission bits as JSON, the project's own under the empty name."""
+    modes = {b"": permissions.root} | dict(permissions.unusual)
+    return {os.fsdecode(path): f"{bits:04o}" for path, bits in sorted(modes.items())}
+
+
+def _parse_bits(value: object) -> int | None:
+    """Return permission bits written in octal digits."""
+    if not isinstance(value, str) or not 1 <= len(value) <= 5 or not set(value) <= set("01234567"):
+        return None
+    bits = int(value, 8)
+    return bits if bits <= 0o7777 else None

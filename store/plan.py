@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from store.entries import MODE_LINK
 from store.ledger import Author
-from store.objects import MODE_LINK
+from store.pathname import list_above
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from store.state import Node
+    from store.entries import Node
 
 
 class Mode(StrEnum):
@@ -134,10 +135,10 @@ def _resolve_conflicts(plan: Plan, uncaptured: Collection[bytes], directories: C
     A directory that stays is in the way of a file, and not of what goes into it.
     """
     staying = {*plan.kept, *(left.path for left in plan.left)}
-    above_staying = {above for path in staying for above in _above(path)}
+    above_staying = {above for path in staying for above in list_above(path)}
     staying -= set(directories)
     for path, standing in list(plan.write.items()):
-        blocker = next((above for above in _above(path) if above in staying), None)
+        blocker = next((above for above in list_above(path) if above in staying), None)
         if blocker is not None:
             reason = "something of yours is in the way"
         elif path in above_staying and not standing.makes_directory:
@@ -148,10 +149,3 @@ def _resolve_conflicts(plan: Plan, uncaptured: Collection[bytes], directories: C
             continue
         del plan.write[path]
         plan.left.append(LeftInPlace(path, reason))
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    """Yield every directory above a path, the project itself excepted."""
-    while b"/" in path:
-        path = path.rpartition(b"/")[0]
-        yield path

@@ -19,6 +19,7 @@ from store.apply import ProjectFiles
 from store.capture import LeftOut
 from store.carry_out import Results, Step, carry_out, look
 from store.checkpoint import Label, take_checkpoint
+from store.entries import MODE_LINK
 from store.errors import (
     ChangedMeanwhileError,
     NothingCutOffError,
@@ -30,9 +31,8 @@ from store.files import flush_file_system
 from store.history import list_history, trim_history
 from store.journal import Journal, find_journal
 from store.ledger import NOTHING, Author, Written, fingerprint_node, load_ledger, save_ledger
-from store.objects import MODE_LINK
+from store.pathname import parent_of
 from store.pathspec import resolve_selection
-from store.permissions import parent_of
 from store.plan import LeftInPlace, Mode, Plan, Standing, plan_rollback
 from store.standings import Selection, find_directories, find_oversize, find_standings, find_uncaptured, refuse_nested
 from store.state import compare_at, state_of
@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from store.baseline import Baseline
+    from store.entries import Node
     from store.ledger import Ledger
     from store.objects import Commit
     from store.project_store import ProjectStore
-    from store.state import Node, State
+    from store.state import State
 
 
 @dataclass(frozen=True, slots=True)

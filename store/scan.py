@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from store.baseline import Baseline, refresh, too_many_files, with_scope
 from store.capture import LeftOut, Reason, Walk, capture_path, list_directory, look_at_root
+from store.entries import EMPTY_TREE
 from store.errors import DeadlinePassedError, GitFailedError, ObjectMissingError
 from store.git import WorkTree, run_git
 from store.index import (
@@ -34,17 +35,17 @@ from store.index import (
     smudge,
 )
 from store.layout import baseline_ref
-from store.objects import EMPTY_TREE
-from store.permissions import Permissions, parent_of
-from store.state import lead_to
+from store.pathname import lead_to, parent_of
+from store.permissions import Permissions
 from store.tree import Changes, compare, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from store.capture import Scope
+    from store.entries import Entry, Oid
     from store.index import Summary
-    from store.objects import Entry, ObjectStore, Oid
+    from store.objects import ObjectStore
     from store.project_store import ProjectStore
 
 _PACKED_FILES = 200

@@ -14,7 +14,8 @@ from store.ignore import IgnoreRules, Rules, parse_rules
 from store.tree import look_up
 
 if TYPE_CHECKING:
-    from store.objects import Commit, ObjectStore, Oid
+    from store.entries import Oid
+    from store.objects import Commit, ObjectStore
     from store.patterns import Patterns
 
 

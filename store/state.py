@@ -8,50 +8,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from store.files import to_path
-from store.objects import EMPTY_TREE, MODE_TREE, Entry
-from store.permissions import Permissions, parent_of
+from store.entries import DIRECTORY, Entry, Node
+from store.files import to_paths
+from store.pathname import lead_to
+from store.permissions import Permissions, format_permissions, parse_permissions
 from store.tree import compare, flatten, look_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from store.objects import Commit, ObjectStore, Oid
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """Say what stands at one path: a file, a link, a nested repository, or a directory by itself."""
-
-    entry: Entry
-    """What a tree holds for it; `DIRECTORY` for a directory, whatever is in it."""
-    bits: int | None = None
-    """Its permission bits; nothing where it has none, or they were not recorded."""
-
-    @property
-    def is_directory(self) -> bool:
-        """Tell whether it is a directory."""
-        return self.entry == DIRECTORY
-
-    @property
-    def is_gitlink(self) -> bool:
-        """Tell whether it is a nested repository."""
-        return self.entry.is_gitlink
-
-    def is_as(self, other: Node | None) -> bool:
-        """Tell whether it is the same, as far as both know."""
-        return (
-            other is not None
-            and self.entry == other.entry
-            and (self.bits is None or other.bits is None or self.bits == other.bits)
-        )
-
-
-DIRECTORY = Entry(MODE_TREE, EMPTY_TREE)
-"""What stands for a directory by itself."""
+    from store.entries import Oid
+    from store.objects import Commit, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +52,6 @@ class State:
 
     def _node(self, path: bytes, entry: Entry) -> Node:
         return Node(entry, self.permissions.find(path, entry.mode) if self.permissions is not None else None)
-
-
-@lru_cache(maxsize=16)
-def lead_to(directories: frozenset[bytes]) -> frozenset[bytes]:
-    """Return some directories, and every one above them but the project itself."""
-    found: set[bytes] = set()
-    for directory in directories:
-        above = directory
-        while above and above not in found:
-            found.add(above)
-            above = parent_of(above)
-    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,35 +124,4 @@ def format_state(state: State) -> dict[str, object]:
 
 def state_of(commit: Commit) -> State:
     """Return the state that a checkpoint holds; what its note does not tell is not known."""
-    return State(commit.tree, parse_permissions(commit.note.get("modes")), parse_paths(commit.note.get("empty_dirs")))
-
-
-def parse_permissions(raw: object) -> Permissions | None:
-    """Return the permission bits that JSON tells of."""
-    if not isinstance(raw, dict) or (root := _parse_bits(raw.get(""))) is None:
-        return None
-    found = {to_path(name): _parse_bits(bits) for name, bits in raw.items() if name}
-    unusual = {path: bits for path, bits in found.items() if path is not None and bits is not None}
-    return Permissions(root, unusual) if len(unusual) == len(raw) - 1 else None
-
-
-def format_permissions(permissions: Permissions) -> Mapping[str, str]:
-    """Return permission bits as JSON, the project's own under the empty name."""
-    modes = {b"": permissions.root} | dict(permissions.unusual)
-    return {os.fsdecode(path): f"{bits:04o}" for path, bits in sorted(modes.items())}
-
-
-def parse_paths(raw: object) -> frozenset[bytes] | None:
-    """Return the paths that JSON lists; nothing if it lists anything else."""
-    if not isinstance(raw, list):
-        return None
-    found = [path for name in raw if (path := to_path(name)) is not None]
-    return frozenset(found) if len(found) == len(raw) else None
-
-
-def _parse_bits(value: object) -> int | None:
-    """Return permission bits written in octal digits."""
-    if not isinstance(value, str) or not 1 <= len(value) <= 5 or not set(value) <= set("01234567"):
-        return None
-    bits = int(value, 8)
-    return bits if bits <= 0o7777 else None
+    return State(commit.tree, parse_permissions(commit.note.get("modes")), to_paths(commit.note.get("empty_dirs")))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from store.objects import EMPTY_TREE, MODE_TREE, Entry, Oid
+from store.entries import EMPTY_TREE, MODE_TREE, Entry, Oid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
 from store.checkpoint import Kind, Label, record_state, take_checkpoint
+from store.entries import Oid
 from store.git import find_git
-from store.objects import Oid
 from store.state import state_of
 from store.tree import look_up, splice
 from watcher.answers import Attempt, explain

@@ -10,9 +10,9 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from store.entries import Oid
 from store.errors import CheckpointNotFoundError, ObjectMissingError
 from store.ledger import NOTHING, Written, fingerprint_file, fingerprint_node, load_ledger, save_ledger
-from store.objects import Oid
 from store.state import compare_states, state_of
 from watcher.protection import NOT_BY_NAME
 from watcher.turns import OpenCall, advance, end_call

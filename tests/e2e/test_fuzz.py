@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from config.paths import resolve_paths
-from store.objects import ObjectStore, Oid
+from store.entries import Oid
+from store.objects import ObjectStore
 from tests.support.steps import InProcess
 from watcher.home import Home
 from watcher.operations import Operations

@@ -11,7 +11,7 @@ import pytest
 
 from config.errors import CheckpointError
 from store.apply import ProjectFiles
-from store.objects import MODE_FILE
+from store.entries import MODE_FILE
 from tests.support.steps import InProcess, Product
 from tests.support.workdir import git, photograph, write
 

@@ -15,9 +15,9 @@ import pytest
 
 from store.capture import Limits, Reason, Walk
 from store.checkpoint import Kind, Label, take_checkpoint
+from store.entries import MODE_GITLINK
 from store.history import list_history
 from store.layout import tip_ref
-from store.objects import MODE_GITLINK
 from store.project import Project
 from store.tree import flatten
 from tests.support.steps import InProcess, wait_until

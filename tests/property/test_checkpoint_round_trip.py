@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from config.settings import default_excludes
 from store.baseline import refresh
 from store.checkpoint import Kind, Label, take_checkpoint
-from store.objects import EMPTY_TREE
+from store.entries import EMPTY_TREE
 from store.plan import Mode
 from store.restore import Rollback, roll_back
 from store.scan import scan
@@ -33,7 +33,8 @@ from tests.support.workdir import git, list_permissions, photograph
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from store.objects import Commit, Oid
+    from store.entries import Oid
+    from store.objects import Commit
     from store.project_store import ProjectStore
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

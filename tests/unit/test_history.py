@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from store.checkpoint import Kind, Label, take_checkpoint
+from store.entries import Oid
 from store.errors import CheckpointNotFoundError, SelectionError, StoreError
 from store.history import list_history, read_shallow, resolve_checkpoint, trim_history
 from store.layout import tip_ref
-from store.objects import Commit, Oid
+from store.objects import Commit
 from tests.support.stores import look, open_store, take
 from tests.support.workdir import write
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from store.entries import EMPTY_TREE, MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
 from store.index import (
     Beside,
     Signature,
@@ -25,7 +26,6 @@ from store.index import (
     sign,
     smudge,
 )
-from store.objects import EMPTY_TREE, MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
 from store.permissions import Permissions
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from store.entries import DIRECTORY, MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Node, Oid
 from store.errors import CorruptFileError
 from store.layout import Layout
 from store.ledger import (
@@ -25,9 +26,7 @@ from store.ledger import (
     load_ledger,
     save_ledger,
 )
-from store.objects import MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, Entry, Oid
 from store.project import Project
-from store.state import DIRECTORY, Node
 from tests.support.stores import make_objects
 
 _FILE = MODE_FILE.decode()

@@ -12,22 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from store.entries import EMPTY_TREE, MODE_EXECUTABLE, MODE_FILE, MODE_GITLINK, MODE_LINK, MODE_TREE, Entry, Oid
 from store.errors import CheckpointNotFoundError, GitFailedError, ObjectMissingError
-from store.objects import (
-    EMPTY_TREE,
-    MODE_EXECUTABLE,
-    MODE_FILE,
-    MODE_GITLINK,
-    MODE_LINK,
-    MODE_TREE,
-    Commit,
-    Entry,
-    ObjectStore,
-    Oid,
-    Tree,
-    format_tree,
-    parse_tree,
-)
+from store.objects import Commit, ObjectStore, Tree, format_tree, parse_tree
 from tests.support.stores import make_layout, make_objects
 
 _NOWHERE = Oid(b"\x01" * 20)

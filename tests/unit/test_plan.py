@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from store.entries import DIRECTORY, MODE_FILE, MODE_GITLINK, Entry, Node, Oid
 from store.ledger import Author
-from store.objects import MODE_FILE, MODE_GITLINK, Entry, Oid
 from store.plan import LeftInPlace, Mode, Standing, plan_rollback
-from store.state import DIRECTORY, Node
 
 OLD = Node(Entry(MODE_FILE, Oid(b"o" * 20)), 0o644)
 NEW = Node(Entry(MODE_FILE, Oid(b"n" * 20)), 0o644)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from store.objects import EMPTY_TREE, MODE_EXECUTABLE, MODE_FILE, Entry, ObjectStore, format_tree, parse_tree
+from store.entries import EMPTY_TREE, MODE_EXECUTABLE, MODE_FILE, Entry
+from store.objects import ObjectStore, format_tree, parse_tree
 from store.tree import Difference, compare, flatten, look_up, splice
 from tests.support.stores import make_objects
 
