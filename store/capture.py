@@ -108,25 +108,37 @@ def capture_path(objects: ObjectStore, root: bytes, path: bytes, limits: Limits)
     Returns:
         What stands there; or why it is left out; or nothing, when there is no such file (a directory included).
     """
-    try:
-        found = _read_path(os.path.join(root, path), limits)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return LeftOut(path, Reason.UNREADABLE)
-    if found is None:
-        return None
-    if isinstance(found, Reason):
-        return LeftOut(path, found)
+    found = read_path(root, path, limits)
+    if found is None or isinstance(found, LeftOut):
+        return found
     mode, bits, content = found
     return Node(Entry(mode, objects.write_blob(content)), bits)
 
 
-_Read = tuple[bytes, int | None, bytes]
+Read = tuple[bytes, int | None, bytes]
 """git's mode, the permission bits, and the content."""
 
 
-def _read_path(full: bytes, limits: Limits) -> _Read | Reason | None:
+def read_path(root: bytes, path: bytes, limits: Limits, *, is_regular: bool = False) -> Read | LeftOut | None:
+    """Return what one file or link is; where `capture_path` stores nothing, what it returns.
+
+    Args:
+        root: The workdir.
+        path: Which file.
+        limits: How much is captured.
+        is_regular: The walk has just seen an ordinary file there.
+    """
+    full = os.path.join(root, path)
+    try:
+        found = _read_file(full, limits) if is_regular else _read_path(full, limits)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return LeftOut(path, Reason.UNREADABLE)
+    return LeftOut(path, found) if isinstance(found, Reason) else found
+
+
+def _read_path(full: bytes, limits: Limits) -> Read | Reason | None:
     """Return what a file or link is, or why it is not read; nothing for a directory.
 
     Only the project is touched here, so that an error of the store is never taken for one of the project.
@@ -148,7 +160,7 @@ def _refuse(status: os.stat_result, limits: Limits) -> Reason | None:
     return None
 
 
-def _read_file(full: bytes, limits: Limits) -> _Read | Reason:
+def _read_file(full: bytes, limits: Limits) -> Read | Reason:
     """Read a file until it holds still."""
     for _ in range(_READ_TRIES):
         started_ns = time.time_ns()

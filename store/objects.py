@@ -92,7 +92,7 @@ class ObjectStore:
         self._pack: PackWriter | None = None
 
     @contextmanager
-    def in_one_pack(self) -> Iterator[None]:
+    def in_one_pack(self) -> Iterator[PackWriter]:
         """Write every blob and tree of a `with` block into one pack, which costs less than a file for each.
 
         Several threads may write blobs at once. Nothing is in the store before the block ends, nor when it fails.
@@ -100,7 +100,7 @@ class ObjectStore:
         with PackWriter(self._path) as pack:
             self._pack = pack
             try:
-                yield
+                yield pack
             finally:
                 self._pack = None
 

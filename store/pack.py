@@ -14,6 +14,7 @@ import struct
 import tempfile
 import threading
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
@@ -29,6 +30,33 @@ _KIND_NAMES = {TREE: b"tree", BLOB: b"blob"}
 _LEVEL = 1
 _LARGE_OFFSET = 0x80000000
 _BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Hold one object as it stands in a pack."""
+
+    oid: bytes
+    data: bytes
+    """Its header, and its content compressed."""
+    checksum: int
+    """The CRC-32 of the data."""
+
+
+def pack_object(kind: int, content: bytes) -> Packed:
+    """Make an object ready for a pack: the part of the work that several processes can share."""
+    return _compress(kind, content, _hash(kind, content))
+
+
+def _hash(kind: int, content: bytes) -> bytes:
+    digest = hashlib.sha1(b"%s %d\0" % (_KIND_NAMES[kind], len(content)), usedforsecurity=False)
+    digest.update(content)
+    return digest.digest()
+
+
+def _compress(kind: int, content: bytes, oid: bytes) -> Packed:
+    data = _format_header(kind, len(content)) + isal_zlib.compress(content, _LEVEL)
+    return Packed(oid, data, zlib.crc32(data))
 
 
 class PackWriter:
@@ -78,18 +106,17 @@ class PackWriter:
             kind: `TREE` or `BLOB`.
             content: The object without its header.
         """
-        digest = hashlib.sha1(b"%s %d\0" % (_KIND_NAMES[kind], len(content)), usedforsecurity=False)
-        digest.update(content)
-        oid = digest.digest()
-        if oid in self._entries:
-            return oid
-        data = _format_header(kind, len(content)) + isal_zlib.compress(content, _LEVEL)
-        checksum = zlib.crc32(data)
-        with self._guard:
-            if oid not in self._entries:
-                self._append(data)
-                self._entries[oid] = (self._position - len(data), checksum)
+        oid = _hash(kind, content)
+        if oid not in self._entries:
+            self.add_packed(_compress(kind, content, oid))
         return oid
+
+    def add_packed(self, packed: Packed) -> None:
+        """Put an object into the pack that was made ready elsewhere, unless it is there."""
+        with self._guard:
+            if packed.oid not in self._entries:
+                self._append(packed.data)
+                self._entries[packed.oid] = (self._position - len(packed.data), packed.checksum)
 
     def _append(self, data: bytes) -> None:
         """Write to the end of the pack. After a failure nobody knows where that is, so all further writes fail."""

@@ -7,16 +7,17 @@ used, or other files count than when it was made, every directory is walked inst
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from store.baseline import Baseline, refresh, too_many_files, with_scope
-from store.capture import LeftOut, Reason, Walk, capture_path, list_directory, look_at_root
+from store.capture import LeftOut, Reason, Walk, list_directory, look_at_root
 from store.entries import EMPTY_TREE
 from store.errors import DeadlinePassedError, GitFailedError, ObjectMissingError
 from store.git import WorkTree, run_git
@@ -34,24 +35,20 @@ from store.index import (
     sign_rules,
     smudge,
 )
+from store.intake import PACKED_FILES, Intake
 from store.layout import baseline_ref
 from store.pathname import lead_to, parent_of
 from store.permissions import Permissions
 from store.tree import Changes, compare, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from store.capture import Scope
-    from store.entries import Entry, Oid
+    from store.entries import Entry, Node, Oid
     from store.index import Summary
-    from store.objects import ObjectStore
     from store.project_store import ProjectStore
 
-_PACKED_FILES = 200
-"""From so many files on, one pack costs less than a file for each object."""
-_FILES_AT_ONCE = 64
-"""How many files are read between two looks at the clock."""
 _GIT_TIMEOUT_S = 600.0
 _REMEMBERED_AT = 64
 """So many changed files are read again rather than have the whole cache written anew."""
@@ -107,7 +104,7 @@ def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary, hints: Ite
         changed = beside.submit(_ask_git, store, scope, [b"diff-files", b"--name-only", b"--ignore-submodules=all"])
         unlisted.look()
         named = changed.result() | others.result()
-    if len(named) >= _PACKED_FILES or unlisted.rules_changed or any(path.endswith(b".gitignore") for path in named):
+    if len(named) >= PACKED_FILES or unlisted.rules_changed or any(path.endswith(b".gitignore") for path in named):
         return None
     before = summary.beside
     baseline = Baseline(
@@ -230,14 +227,15 @@ def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int,
     cache = load_index(index_file)
     if cache is None or not objects.has(cache.tree):
         cache = StatCache(EMPTY_TREE)
-    work = _Scan(objects, scope, cache)
-    work.compare()
     interruption: BaseException | None = None
-    with objects.in_one_pack() if work.unread_count >= _PACKED_FILES else nullcontext():
+    with _without_search_for_cycles(), Intake(objects, scope) as intake:
+        work = _Scan(scope, cache, intake)
         try:
+            work.compare()
             work.read(on_progress)
         except (DeadlinePassedError, KeyboardInterrupt) as error:
             interruption = error
+            work.keep_what_was_read()
         tree = splice(objects, cache.tree, work.changes)
         if tree == EMPTY_TREE:
             objects.write_tree({})
@@ -251,6 +249,18 @@ def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int,
     return with_scope(found, scope)
 
 
+@contextmanager
+def _without_search_for_cycles() -> Iterator[None]:
+    """Keep Python from looking for cycles among hundreds of thousands of objects that make none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _ignore_progress(done_count: int, total_count: int) -> None:
     """Tell nobody."""
 
@@ -258,26 +268,21 @@ def _ignore_progress(done_count: int, total_count: int) -> None:
 class _Scan:
     """Compare every file with the stat cache, then read those that differ."""
 
-    def __init__(self, objects: ObjectStore, scope: Scope, cache: StatCache) -> None:
+    def __init__(self, scope: Scope, cache: StatCache, intake: Intake) -> None:
         self.changes: Changes = {}
         self.entries: dict[bytes, tuple[bytes, Oid]] = {}
         self.left_out: dict[bytes, Reason] = {}
         self.is_new = False
         """Tell whether the stat cache has to be written, though the content may be the same."""
-        self._objects = objects
         self._scope = scope
         self._cache = cache
+        self._intake = intake
         self._started_ns = time.time_ns()
-        self._unread: list[tuple[bytes, os.stat_result]] = []
+        self._unread: set[bytes] = set()
         self._modes: dict[bytes, int] = {}
         """The mode of each captured file and directory, as `lstat` gives it."""
         self._empty: set[bytes] = set()
         self._linked: set[bytes] = set()
-
-    @property
-    def unread_count(self) -> int:
-        """Return how many files have to be read."""
-        return len(self._unread)
 
     def compare(self) -> None:
         """Look at the stat data of every file that counts."""
@@ -285,7 +290,7 @@ class _Scan:
         for path, status in walk.files():
             self._look_at(path, status)
             if len(self.entries) + len(self._unread) > max_files:
-                seen = {*self.entries, *(path for path, _ in self._unread)}
+                seen = self.entries.keys() | self._unread
                 raise too_many_files(self._scope.root, max_files, seen)
         for path in self._scope.pinned.keys() - self.entries.keys():
             self._look_at_pinned(path)
@@ -295,8 +300,7 @@ class _Scan:
         self._empty = walk.empty
         self.left_out.update(walk.left_out)
         self.left_out.update(self._scope.list_withheld())
-        unread = {path for path, _ in self._unread}
-        for path in self._cache.entries.keys() - self.entries.keys() - unread:
+        for path in self._cache.entries.keys() - self.entries.keys() - self._unread:
             self.changes[path] = None
 
     def read(self, on_progress: Callable[[int, int], None]) -> None:
@@ -305,12 +309,18 @@ class _Scan:
         Raises:
             DeadlinePassedError: The time is over; what was not read is as the cache has it, or not there.
         """
-        for done_count, (path, status) in enumerate(self._unread):
-            if done_count % _FILES_AT_ONCE == 0:
-                on_progress(done_count, len(self._unread))
-                self._scope.limits.check_deadline()
-            self._read(path, status)
-        on_progress(len(self._unread), len(self._unread))
+        for (path, status), found in self._intake.results(on_progress):
+            self._take_in(path, status, found)
+
+    def keep_what_was_read(self) -> None:
+        """Read no more. What was not looked at is as the cache has it, so that its files are compared next time."""
+        for (path, status), found in self._intake.finished():
+            self._take_in(path, status, found)
+        above = list_directories(self.entries)
+        for path, known in self._cache.entries.items():
+            is_open = path not in self.changes and path not in self.entries and path not in above
+            if is_open and self.entries.keys().isdisjoint(list_directories([path])):
+                self.entries[path] = known
 
     def finish(self, tree: Oid) -> Baseline:
         """Return what was found; the tree is of the same entries."""
@@ -345,7 +355,8 @@ class _Scan:
             self.entries[path] = known
             self._modes[path] = status.st_mode
         else:
-            self._unread.append((path, status))
+            self._unread.add(path)
+            self._intake.add(path, status)
 
     def _look_at_pinned(self, path: bytes) -> None:
         if not self._scope.is_pinned(path):
@@ -355,8 +366,7 @@ class _Scan:
         except OSError:
             return
 
-    def _read(self, path: bytes, status: os.stat_result) -> None:
-        found = capture_path(self._objects, self._scope.root, path, self._scope.limits)
+    def _take_in(self, path: bytes, status: os.stat_result, found: Node | LeftOut | None) -> None:
         if found is None or isinstance(found, LeftOut):
             if found is not None:
                 self.left_out[path] = found.reason
