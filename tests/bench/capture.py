@@ -1,9 +1,8 @@
-"""Capturing without the service: a scan against `git status`, a first checkpoint against `git add`."""
+"""Capturing without the service: a scan against `git status`."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,22 +37,6 @@ def measure_scan(folder: Path, *, rounds: int) -> Pair:
         git.append(_time(lambda: run_git(project, "status", "--porcelain")))
     shutil.rmtree(project / ".git")
     return Pair(ours, git)
-
-
-def measure_first(folder: Path) -> Pair:
-    """Measure the first checkpoint of a project, and the same with git's own steps."""
-    project, home, shadow = folder / "project", folder / "first-home", folder / "first.git"
-    product = InProcess(project, options=["--home", str(home)])
-    subprocess.run(["sync"], check=False)
-    ours = _time(lambda: product.ask("take"))
-    run_git(folder, "init", "-q", "--bare", str(shadow))
-    where = {"GIT_DIR": str(shadow), "GIT_WORK_TREE": str(project), "GIT_INDEX_FILE": str(folder / "first-index")}
-
-    def by_git() -> None:
-        run_git(project, "add", "-A", ".", **where)
-        run_git(project, "commit-tree", run_git(project, "write-tree", **where), "-m", "first", **where)
-
-    return Pair([ours], [_time(by_git)])
 
 
 def _time(work: object) -> float:
