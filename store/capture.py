@@ -23,7 +23,7 @@ from store.index import is_racy, mode_of
 from store.nested import is_part_of_repository, read_nested_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from store.ignore import IgnoreRules
     from store.objects import ObjectStore
@@ -50,6 +50,10 @@ class LeftOut:
     reason: Reason
 
 
+def _tell_nobody(done_count: int, total_count: int) -> None:
+    """Take note of nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Say how much is captured."""
@@ -62,6 +66,8 @@ class Limits:
     """Capture the files of nested repositories instead of recording a reference."""
     deadline: float = float("inf")
     """When the work is given up, on the monotonic clock."""
+    on_progress: Callable[[int, int], None] = field(default=_tell_nobody, compare=False)
+    """Called now and then, while many files are read, with how many of how many are."""
 
     def check_deadline(self) -> None:
         """Give up when the time is over.

@@ -90,14 +90,14 @@ class Intake:
         else:
             self._here.append((path, status))
 
-    def results(self, on_progress: Callable[[int, int], None]) -> Iterator[tuple[File, Node | LeftOut | None]]:
+    def results(self) -> Iterator[tuple[File, Node | LeftOut | None]]:
         """Yield every file with what became of it, as `capture_path` says it; to be called when all were given.
 
         Raises:
             DeadlinePassedError: The time is over.
             PackFailedError: The pack can't be written.
         """
-        reported_s = 0.0
+        reported_s, on_progress = 0.0, self._scope.limits.on_progress
         for done_count, (file, found) in enumerate(self._read_all(), 1):
             yield file, found
             if done_count % _FILES_AT_ONCE == 0 and time.monotonic() - reported_s >= _REPORT_S:

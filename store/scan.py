@@ -42,7 +42,7 @@ from store.permissions import Permissions
 from store.tree import Changes, compare, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from store.capture import Scope
     from store.entries import Entry, Node, Oid
@@ -60,7 +60,6 @@ def scan(
     *,
     hints: Iterable[bytes] = (),
     by_walk: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> Baseline:
     """Return the state of all of a project's files, and keep their stat data for the next scan.
 
@@ -72,7 +71,6 @@ def scan(
         scope: What counts.
         hints: Paths that are known to have changed. git says nothing of pipes and sockets, which are only named.
         by_walk: Look at every name, as other names may count now than when the cache was made.
-        on_progress: Called now and then with how many of how many files are read.
 
     Raises:
         StoreError: The project can't be read.
@@ -88,7 +86,7 @@ def scan(
             found = None
         if found is not None:
             return found
-    return _scan_by_walk(store, scope, on_progress or _ignore_progress)
+    return _scan_by_walk(store, scope)
 
 
 def _scan_by_git(store: ProjectStore, scope: Scope, summary: Summary, hints: Iterable[bytes]) -> Baseline | None:
@@ -221,7 +219,7 @@ def _look_at(path: bytes) -> os.stat_result | None:
         return None
 
 
-def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int, int], None]) -> Baseline:
+def _scan_by_walk(store: ProjectStore, scope: Scope) -> Baseline:
     """Look at every directory and file in this process."""
     objects, index_file = store.objects, store.layout.index_file(store.project.hash)
     cache = load_index(index_file)
@@ -232,7 +230,7 @@ def _scan_by_walk(store: ProjectStore, scope: Scope, on_progress: Callable[[int,
         work = _Scan(scope, cache, intake)
         try:
             work.compare()
-            work.read(on_progress)
+            work.read()
         except (DeadlinePassedError, KeyboardInterrupt) as error:
             interruption = error
             work.keep_what_was_read()
@@ -259,10 +257,6 @@ def _without_search_for_cycles() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _ignore_progress(done_count: int, total_count: int) -> None:
-    """Tell nobody."""
 
 
 class _Scan:
@@ -303,13 +297,13 @@ class _Scan:
         for path in self._cache.entries.keys() - self.entries.keys() - self._unread:
             self.changes[path] = None
 
-    def read(self, on_progress: Callable[[int, int], None]) -> None:
+    def read(self) -> None:
         """Store the content of the files whose stat data differs.
 
         Raises:
             DeadlinePassedError: The time is over; what was not read is as the cache has it, or not there.
         """
-        for (path, status), found in self._intake.results(on_progress):
+        for (path, status), found in self._intake.results():
             self._take_in(path, status, found)
 
     def keep_what_was_read(self) -> None:

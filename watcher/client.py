@@ -13,10 +13,12 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from watcher.errors import ProtocolError, ServiceTimeout, ServiceUnreachable
-from watcher.protocol import INVALID_REQUEST, MAX_LINE_BYTES, LineBuffer, format_request, parse_reply
+from watcher.protocol import INVALID_REQUEST, MAX_LINE_BYTES, LineBuffer, format_request, parse_progress, parse_reply
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from watcher.progress import Progress
 
 _PIECE_BYTES: Final = 64 * 1024
 _FULL_QUEUE_WAIT_S: Final = 0.005
@@ -54,8 +56,13 @@ class Client:
             self._socket = None
         self._lines = LineBuffer()
 
-    def call(self, method: str, /, **params: object) -> object:
+    def call(self, method: str, on_progress: Progress | None = None, /, **params: object) -> object:
         """Ask the service and return its result.
+
+        Args:
+            method: What is asked for.
+            on_progress: Called with how many of how many are done, each time that the service tells.
+            params: About what.
 
         Raises:
             ServiceUnreachable: Nobody answers, the service went away before it answered, or the socket is not ours.
@@ -64,7 +71,8 @@ class Client:
             CheckpointError: What the service raised, as the same class.
         """
         self._next_id += 1
-        line = format_request(self._next_id, method, params)
+        asked = params if on_progress is None else {**params, "progress": True}
+        line = format_request(self._next_id, method, asked)
         if len(line) > MAX_LINE_BYTES + 1:
             raise ProtocolError(f"The request is longer than {MAX_LINE_BYTES} bytes.", code=INVALID_REQUEST)
         deadline_s = time.monotonic() + self._timeout_s
@@ -72,6 +80,10 @@ class Client:
             if self._socket is None:
                 self._socket = self._connect(deadline_s)
             reply = self._exchange(self._socket, line, deadline_s)
+            while (counts := parse_progress(reply)) is not None:
+                if on_progress is not None:
+                    on_progress(*counts)
+                reply = self._receive(self._socket, deadline_s)
         except TimeoutError:
             self.close()  # the answer may still come, and is not the next call's
             raise ServiceTimeout(f"The service did not answer within {self._timeout_s:g} seconds.") from None
@@ -117,6 +129,10 @@ class Client:
             connection.sendall(line)
         except (BrokenPipeError, ConnectionResetError):
             pass  # a service that is too busy says so and hangs up without reading: the answer may be there
+        return self._receive(connection, deadline_s)
+
+    def _receive(self, connection: socket.socket, deadline_s: float) -> bytes:
+        """Return the next line that comes."""
         while (reply := self._lines.take_line()) is None:
             connection.settimeout(_remaining_s(deadline_s))
             piece = connection.recv(_PIECE_BYTES)

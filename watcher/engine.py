@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from store.project_store import ProjectStore
     from watcher.follower import WatchState
     from watcher.observer import ProjectWatch
+    from watcher.progress import Progress
 
 _BARRIER_S = 2.0
 """Longer than this nobody waits for events; a scan is quicker than it seems."""
@@ -82,6 +83,7 @@ class Engine:
         deadline: float,
         *,
         whatever_size: bool = False,
+        on_progress: Progress | None = None,
     ) -> Baseline:
         """Return the state of the project's files as they are now.
 
@@ -91,6 +93,7 @@ class Engine:
             pinned: Ignored paths that a tool named, each with whether it existed before.
             deadline: When to give up, on the monotonic clock.
             whatever_size: Return it though there are more files than the settings allow.
+            on_progress: Called now and then, while many files are read, with how many of how many are.
 
         Raises:
             TooManyFilesError: There are more files than the settings allow.
@@ -102,6 +105,8 @@ class Engine:
             capture_nested=settings.nested_repos is NestedRepos.CAPTURE,
             deadline=deadline,
         )
+        if on_progress is not None:
+            limits = replace(limits, on_progress=on_progress)
         self._follow_terms(store, settings)
         is_seen = self._watch is not None and self._watch.barrier(min(_BARRIER_S, deadline - time.monotonic()))
         dirty = self._dirty.take()

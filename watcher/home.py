@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from store.baseline import Baseline
     from store.layout import ProjectHash
     from watcher.events import Event
+    from watcher.progress import Progress
 
 _log = logging.getLogger(__name__)
 _FLUSH_AFTER_S = 0.5
@@ -71,12 +72,15 @@ class Desk:
         self._damage: CorruptFileError | None = None
         self._record = self._load_record()
 
-    def bring_up_to_date(self, added: Sequence[bytes] = (), *, whatever_size: bool = False) -> Baseline:
+    def bring_up_to_date(
+        self, added: Sequence[bytes] = (), *, whatever_size: bool = False, on_progress: Progress | None = None
+    ) -> Baseline:
         """Return the state of the project's files now.
 
         Args:
             added: Ignored paths that a tool is about to change: captured all the same, from now on.
             whatever_size: Return it though there are more files than the settings allow.
+            on_progress: Called now and then, while many files are read, with how many of how many are.
         """
         project = self.store.project
         engine = self.home.engine(project)
@@ -88,7 +92,9 @@ class Desk:
             now = time.time()
             known = self._record or ProjectRecord(project.workdir, created_at=now, last_touch=now)
             self._keep_record(replace(known, pinned=pinned))
-        return engine.bring_up_to_date(self.store, self.settings, pinned, self._deadline, whatever_size=whatever_size)
+        return engine.bring_up_to_date(
+            self.store, self.settings, pinned, self._deadline, whatever_size=whatever_size, on_progress=on_progress
+        )
 
     def refuse_full_disk(self) -> None:
         """Refuse to add anything while little disk is free.

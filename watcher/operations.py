@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from store.objects import Commit
     from store.restore import Rollback
     from watcher.home import Desk, Home
+    from watcher.progress import Progress
 
 _WAIT_S = 600.0
 """How long a command given by hand may take; agents' hooks have their own deadline."""
@@ -59,6 +60,10 @@ class Operations:
     def __init__(self, home: Home, *, serving: bool) -> None:
         self._home = home
         self._serving = serving
+        self._long_methods: dict[str, Callable[[Mapping[str, object], Progress | None], dict[str, object]]] = {
+            "take": self.take,
+            "watch": self.watch,
+        }
         self._methods: dict[str, Callable[[Mapping[str, object]], dict[str, object]]] = {
             "event": self.event,
             "hook": self.hook,
@@ -67,18 +72,25 @@ class Operations:
             "rollback.settle": self.settle,
             "rollback.diff": self.diff,
             "status": self.status,
-            "take": self.take,
-            "watch": self.watch,
             "ping": self.ping,
         }
 
-    def dispatch(self, method: str, arguments: Mapping[str, object]) -> dict[str, object]:
+    def dispatch(
+        self, method: str, arguments: Mapping[str, object], on_progress: Progress | None = None
+    ) -> dict[str, object]:
         """Answer one request.
+
+        Args:
+            method: What is asked for.
+            arguments: About what.
+            on_progress: Called now and then, while many files are read, with how many of how many are.
 
         Raises:
             UsageError: There is no such method, or an argument is missing or of the wrong type.
             CheckpointError: It could not be done.
         """
+        if method in self._long_methods:
+            return self._long_methods[method](arguments, on_progress)
         operation = self._methods.get(method)
         if operation is None:
             raise UsageError(f"Unknown method {method!r}.")
@@ -192,15 +204,15 @@ class Operations:
             now = desk.bring_up_to_date(whatever_size=True)
         return describe_diff(diff_trees(self._home.layout, checkpoint.tree, now.tree), baseline=checkpoint)
 
-    def take(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def take(self, arguments: Mapping[str, object], on_progress: Progress | None = None) -> dict[str, object]:
         """Take a checkpoint by hand, whether or not the project is opted in."""
         project = self._project(arguments)
         self._home.refuse_too_broad(project)
         self._refuse_missing(project)
         reason = mask_secrets(one_line(_text(arguments, "reason", default="") or "manual checkpoint"))
-        return self._take(project, reason)
+        return self._take(project, reason, on_progress)
 
-    def watch(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def watch(self, arguments: Mapping[str, object], on_progress: Progress | None = None) -> dict[str, object]:
         """Opt a project in or out, or list those that are in."""
         action = _text(arguments, "action")
         if action == "list":
@@ -219,21 +231,21 @@ class Operations:
                 self._home.keep_watched([*self._home.watched(), project.workdir])
             self._home.engine(project).allow_watching()
         reason = "checkpoint at opt-in" if self._history(project) else "first checkpoint"
-        return {"workdir": project.workdir, "added": is_new} | self._take(project, reason)
+        return {"workdir": project.workdir, "added": is_new} | self._take(project, reason, on_progress)
 
     def status(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Describe the store at a glance."""
         del arguments
         return describe_home(self._home, serving=self._serving)
 
-    def _take(self, project: Project, reason: str) -> dict[str, object]:
+    def _take(self, project: Project, reason: str, on_progress: Progress | None) -> dict[str, object]:
         started = time.monotonic()
         self._refuse_without_git()
         now = time.time()
         with self._home.work_on(project, wait_s=_WAIT_S) as desk:
             try:
                 desk.refuse_full_disk()
-                baseline = desk.bring_up_to_date()
+                baseline = desk.bring_up_to_date(on_progress=on_progress)
                 label = Label(Kind.MANUAL, reason, now)
                 taken = take_checkpoint(desk.store, baseline, label, keep_count=desk.settings.max_snapshots)
             except CheckpointError as error:

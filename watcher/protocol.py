@@ -146,6 +146,21 @@ def format_result(request_id: str | int | None, result: object) -> bytes:
     return _format({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
+def format_progress(done_count: int, total_count: int) -> bytes:
+    """Return a notification of how far the work is, as a line with its newline."""
+    params = {"done": done_count, "total": total_count}
+    return _format({"jsonrpc": "2.0", "method": "progress", "params": params})
+
+
+def parse_progress(line: bytes) -> tuple[int, int] | None:
+    """Return how many of how many are done, if a line tells that; nothing for a reply."""
+    if b'"method":"progress"' not in line[:64]:
+        return None
+    params = _parse_object(line).get("params")
+    counts = (params.get("done"), params.get("total")) if isinstance(params, dict) else (None, None)
+    return (counts[0], counts[1]) if isinstance(counts[0], int) and isinstance(counts[1], int) else None
+
+
 def format_error(request_id: str | int | None, code: int, message: str, data: Mapping[str, object]) -> bytes:
     """Return an error as a line with its newline."""
     error = {"code": code, "message": message, "data": dict(data)}

@@ -28,12 +28,15 @@ from watcher.protocol import (
     LineBuffer,
     format_error,
     format_failure,
+    format_progress,
     format_result,
     parse_request,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from watcher.progress import Progress
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class Server:
     def __init__(
         self,
         socket_path: str,
-        dispatch: Callable[[str, dict[str, object]], object],
+        dispatch: Callable[[str, dict[str, object], Progress | None], object],
         *,
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
@@ -63,7 +66,8 @@ class Server:
 
         Args:
             socket_path: Where to listen.
-            dispatch: Carries a request out and returns what JSON can hold. Called by many threads at once.
+            dispatch: Carries a request out and returns what JSON can hold. Called by many threads at once. Its third
+                argument sends how far the work is, where the request asked for that.
             max_line_bytes: The longest request.
         """
         self._socket_path = socket_path
@@ -197,16 +201,17 @@ class Server:
                 continue
             if line is None:
                 return
-            _send(connection, self._answer(line))
+            _send(connection, self._answer(connection, line))
 
-    def _answer(self, line: bytes) -> bytes:
+    def _answer(self, connection: socket.socket, line: bytes) -> bytes:
         """Return the answer to one line, whatever happens."""
         request_id = None
         try:
             try:
                 request = parse_request(line)
                 request_id = request.id
-                return format_result(request_id, self._dispatch(request.method, request.params))
+                on_progress = _reporter(connection) if request.params.get("progress") is True else None
+                return format_result(request_id, self._dispatch(request.method, request.params, on_progress))
             except ProtocolError as error:
                 return format_failure(request_id if error.request_id is None else error.request_id, error)
             except CheckpointError as error:
@@ -220,6 +225,16 @@ class Server:
         with self._guard:
             del self._connections[connection]
             connection.close()
+
+
+def _reporter(connection: socket.socket) -> Progress:
+    """Return what tells a client how far the work is; one that has gone away is told nothing, and the work goes on."""
+
+    def report(done_count: int, total_count: int) -> None:
+        with contextlib.suppress(OSError):
+            _send(connection, format_progress(done_count, total_count))
+
+    return report
 
 
 def _refuse_unsafe_directory(directory: str) -> None:

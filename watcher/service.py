@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from config.paths import Paths
+    from watcher.progress import Progress
 
 _log = logging.getLogger(__name__)
 _LOG_BYTES = 1_000_000
@@ -98,11 +99,11 @@ class Service:
             first_look.join()
             self._home.close()
 
-    def _dispatch(self, method: str, arguments: dict[str, object]) -> object:
+    def _dispatch(self, method: str, arguments: dict[str, object], on_progress: Progress | None) -> object:
         if method == "shutdown":
             self.stop()
             return {"ok": True}
-        return self._operations.dispatch(method, arguments)
+        return self._operations.dispatch(method, arguments, on_progress)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is Python's
         self.stop()

@@ -37,6 +37,8 @@ from watcher.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from watcher.progress import Progress
+
 DEADLINE_S = 30.0
 MIB = 1024 * 1024
 
@@ -56,7 +58,7 @@ class Service:
         self.released = threading.Event()
         self.methods: list[str] = []
 
-    def dispatch(self, method: str, params: dict[str, object]) -> object:
+    def dispatch(self, method: str, params: dict[str, object], on_progress: Progress | None) -> object:
         self.methods.append(method)
         match method:
             case "echo":
@@ -71,6 +73,11 @@ class Service:
                 return "done"
             case "nested":
                 raise NestedRepositoriesError(["vendor"], hint="Name files.")
+            case "long":
+                for done in range(3):
+                    if on_progress is not None:
+                        on_progress(done, 3)
+                return on_progress is not None
             case "busy":
                 raise StoreBusyError("The store is busy.")
             case "bug":
@@ -347,7 +354,7 @@ class TestSocketFile:
 
 
 def start_and_stop(path: str) -> None:
-    running = Server(path, lambda _, params: params)
+    running = Server(path, lambda _, params, __: params)
     running.start()
     try:
         assert answers(path)
@@ -472,3 +479,22 @@ class TestClient:
         for method in ("nested", "busy", "bug", "no-such-thing"):
             with pytest.raises(CheckpointError):
                 ask(path, method)
+
+
+@pytest.mark.usefixtures("running")
+def test_a_client_that_asks_is_told_how_far_the_work_is(path: str) -> None:
+    told: list[tuple[int, int]] = []
+    with Client(path, timeout_s=DEADLINE_S) as client:
+        assert client.call("long", lambda done, total: told.append((done, total))) is True
+        assert client.call("long") is False
+        assert client.call("echo", text='"method":"progress"') == {"text": '"method":"progress"'}
+    assert told == [(0, 3), (1, 3), (2, 3)]
+
+
+@pytest.mark.usefixtures("running")
+def test_work_goes_on_when_who_asked_for_it_has_gone(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(protocol.format_request(1, "long", {"progress": True}))
+    with Client(path, timeout_s=DEADLINE_S) as client:
+        assert client.call("long") is False

@@ -71,7 +71,7 @@ def reader_ids() -> list[int]:
 def test_what_readers_read_is_what_is_on_disk_in_one_pack(project: Path) -> None:
     store = open_store(project.parent, project)
     seen: list[tuple[int, int]] = []
-    baseline = scan(store, scope_of(store), on_progress=lambda done, total: seen.append((done, total)))
+    baseline = scan(store, scope_of(store, Limits(on_progress=lambda done, total: seen.append((done, total)))))
     assert contents_of(store, baseline.tree) == on_disk(store)
     assert baseline.file_count == _COUNT
     assert seen[-1] == (_COUNT, _COUNT)
@@ -128,7 +128,7 @@ def test_an_interrupted_scan_keeps_what_was_read(project: Path, error: type[Base
             raise error("over")
 
     with pytest.raises(error):
-        scan(store, scope_of(store), on_progress=interrupt)
+        scan(store, scope_of(store, Limits(on_progress=interrupt)))
     assert reader_ids() == []
     cache = load_index(store.layout.index_file(store.project.hash))
     assert cache is not None
@@ -150,7 +150,7 @@ def test_a_file_deleted_after_an_interruption_is_not_in_the_next_checkpoint(proj
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        scan(store, scope_of(store), on_progress=interrupt)
+        scan(store, scope_of(store, Limits(on_progress=interrupt)))
     for path in paths[::2]:
         os.unlink(os.path.join(store.project.root, path))
     assert contents_of(store, scan(store, scope_of(store)).tree) == on_disk(store)

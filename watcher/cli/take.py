@@ -13,7 +13,7 @@ from watcher.rollback import printable
 @click.pass_obj
 def command(terminal: Terminal, reason: str) -> None:
     """Take a checkpoint of this project now; asking for it is consent enough."""
-    taken = terminal.ask("take", workdir=terminal.directory, reason=reason)
+    taken = terminal.ask_long("take", workdir=terminal.directory, reason=reason)
     terminal.show(taken, lambda: render_taken(taken))
 
 

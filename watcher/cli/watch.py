@@ -19,7 +19,7 @@ def command() -> None:
 @click.pass_obj
 def add(terminal: Terminal, path: str) -> None:
     """Protect a project from now on, and take its first checkpoint."""
-    added = terminal.ask("watch", action="add", path=path, cwd=terminal.directory)
+    added = terminal.ask_long("watch", action="add", path=path, cwd=terminal.directory)
     word = "Protected from now on" if added["added"] else "Protected already"
     terminal.show(added, lambda: f"✅ {word}: {printable(str(added['workdir']))}\n{render_taken(added)}")
 
