@@ -54,6 +54,20 @@ class Written:
     session: str | None = None
     turn: str | None = None
     tool: str | None = None
+    existed: bool = False
+    """Whether somebody else had made the file that the agent then changed."""
+
+
+def made_by_others(before: Fingerprint, written: Written | None) -> bool:
+    """Tell whether a file that an agent is changing was made by somebody else.
+
+    Args:
+        before: What stands there before the change.
+        written: What the ledger says of it.
+    """
+    if before == NOTHING:
+        return False
+    return written is None or written.existed or written.content == NOTHING
 
 
 Ledger = dict[bytes, Written]
@@ -116,7 +130,8 @@ def format_written(written: Written) -> dict[str, object]:
         "turn": written.turn,
         "tool": written.tool,
     }
-    return {"sha256": written.content.sha256, "ts": written.at, **{key: text for key, text in optional.items() if text}}
+    raw = {"sha256": written.content.sha256, "ts": written.at, **{key: text for key, text in optional.items() if text}}
+    return raw | {"existed": True} if written.existed else raw
 
 
 def parse_written(raw: object) -> Written | None:
@@ -129,6 +144,7 @@ def parse_written(raw: object) -> Written | None:
         session=_text(raw.get("session")),
         turn=_text(raw.get("turn")),
         tool=_text(raw.get("tool")),
+        existed=raw.get("existed") is True,
     )
 
 

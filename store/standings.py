@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from store.baseline import Baseline
-    from store.ledger import Ledger
+    from store.entries import Node
+    from store.ledger import Ledger, Written
     from store.objects import Commit, ObjectStore
     from store.project_store import ProjectStore
 
@@ -122,12 +123,22 @@ def find_standings(
             obstacle = obstacle or then.explain(path, is_dir=current is not None and current.is_directory)
         if current is not None and current.is_as(target) and not obstacle:
             continue
-        written = ledger.get(path)
-        author = judge(written, fingerprint_node(objects, current)) if written else Author.UNKNOWN
-        if written is not None and selection.session not in (None, written.session):
-            author = Author.USER  # another session's is as little to be touched as the user's
+        author = _find_author(store, ledger.get(path), target, current, selection)
         standings.append(Standing(path, target, current, author, is_captured, obstacle))
     return standings
+
+
+def _find_author(
+    store: ProjectStore, written: Written | None, target: Node | None, current: Node | None, selection: Selection
+) -> Author:
+    """Return whose the present state of a path is, as far as a rollback may take it back."""
+    if written is None:
+        return Author.UNKNOWN
+    is_anothers = selection.session not in (None, written.session)  # as little to be touched as the user's
+    was_made_since_by_others = written.existed and target is None
+    if is_anothers or was_made_since_by_others:
+        return Author.USER
+    return judge(written, fingerprint_node(store.objects, current))
 
 
 def find_directories(standings: Iterable[Standing], plan: Plan) -> frozenset[bytes]:

@@ -96,6 +96,21 @@ def test_what_the_agent_created_is_removed_and_what_the_user_created_stays(produ
     assert read(product, "by-user.py") == "y\n"
 
 
+@pytest.mark.parametrize("by_shell", [False, True])
+def test_a_file_that_the_user_made_stays_though_the_agent_changed_it(product: Product, *, by_shell: bool) -> None:
+    product.agent_writes("a.py", "by the agent\n", turn="t1")
+    write(product.project / "mine.py", "by hand\n")
+    if by_shell:
+        product.agent_runs("echo more >> mine.py; touch theirs.py", turn="t2")
+    else:
+        product.agent_writes("mine.py", "by hand\nmore\n", turn="t2")
+        product.agent_writes("theirs.py", "", turn="t2")
+    done = product.run("--json", "rollback", "2").json
+    assert (done["restored_files"], done["deleted_files"]) == (["a.py"], ["theirs.py"])
+    assert done["skipped_user_edits"] == ["mine.py"]
+    assert (product.project / "mine.py").read_text() == "by hand\nmore\n"
+
+
 def test_one_file_goes_back_whoever_changed_it(product: Product) -> None:
     product.agent_writes("a.py", "agent\n", turn="t1")
     write(product.project / "notes.md", "mine\n")

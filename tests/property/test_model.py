@@ -42,6 +42,8 @@ class Model:
     disk: Files = field(default_factory=dict)
     left: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     """By name: what was last left there by an agent or a rollback, nothing for a deletion, and by which session."""
+    others: set[str] = field(default_factory=set)
+    """Files that somebody else had made before an agent first changed them."""
     checkpoints: dict[str, Files] = field(default_factory=dict)
 
     def is_agents(self, name: str, session: str | None) -> bool:
@@ -61,9 +63,18 @@ class Model:
                 continue
             if name in target:
                 after[name] = target[name]
-            elif not knows_nothing:
+            elif not knows_nothing and not (mode == "default" and name in self.others):
                 after.pop(name, None)
         return after
+
+    def leave(self, name: str, session: str, before: str | None) -> None:
+        """Note what an agent leaves at a name that held something, or nothing, before."""
+        is_others = name not in self.left or name in self.others or self.left[name][0] is None
+        if before is not None and is_others:
+            self.others.add(name)
+        else:
+            self.others.discard(name)
+        self.left[name] = (self.disk.get(name), session)
 
 
 class Machine(RuleBasedStateMachine):
@@ -77,7 +88,8 @@ class Machine(RuleBasedStateMachine):
         self.project.mkdir()
         self.model = Model()
         self.turn = dict.fromkeys(_SESSIONS, 0)
-        self.served: dict[str, bool] = dict.fromkeys(_SESSIONS, False)
+        self.served: dict[str, Files] = {}
+        """By session: what the checkpoint of its turn holds."""
         self.product: InProcess = InProcess(self.project)
 
     def teardown(self) -> None:
@@ -119,22 +131,22 @@ class Machine(RuleBasedStateMachine):
     def begin_turn(self, session: str) -> None:
         """Give an agent a prompt."""
         self.turn[session] += 1
-        self.served[session] = False
+        self.served.pop(session, None)
         self._event("turn_start", session)
 
     @rule(session=sessions, name=names, content=contents)
     def agent_writes(self, session: str, name: str, content: str) -> None:
         """Have an agent write with a file tool."""
-        self._note_checkpoint(self._event("before_tool", session, tool="write_file", paths=[name]))
+        self._note_checkpoint(session, self._event("before_tool", session, tool="write_file", paths=[name]))
         self._write(name, content)
         self._event("after_tool", session, tool="write_file", paths=[name], status="ok")
-        self.model.left[name] = (content, session)
+        self.model.leave(name, session, self.served[session].get(name))
 
     @rule(session=sessions, changes=st.dictionaries(names, contents | st.none(), min_size=1, max_size=3))
     def agent_runs(self, session: str, changes: dict[str, str | None]) -> None:
         """Have an agent change files by a shell command that names none of them."""
         call = {"tool": "terminal", "command": "make", "call": "c"}
-        self._note_checkpoint(self._event("before_tool", session, **call))
+        self._note_checkpoint(session, self._event("before_tool", session, **call))
         before = dict(self.model.disk)
         for name, content in changes.items():
             if content is None:
@@ -144,7 +156,7 @@ class Machine(RuleBasedStateMachine):
         self._event("after_tool", session, **call, status="ok")
         for name in changes:
             if before.get(name) != self.model.disk.get(name):
-                self.model.left[name] = (self.model.disk.get(name), session)
+                self.model.leave(name, session, before.get(name))
 
     @rule()
     def take(self) -> None:
@@ -197,6 +209,9 @@ class Machine(RuleBasedStateMachine):
         assert done["left_in_place"] == []
         for name in changed:
             self.model.left[name] = (after.get(name), "")
+            self.model.others.discard(name)
+        if changed:
+            self.served = {}
 
     @invariant()
     def the_disk_is_what_the_model_says(self) -> None:
@@ -209,9 +224,10 @@ class Machine(RuleBasedStateMachine):
         listed = self.product.ask("rollback.list")["checkpoints"]
         assert {each["hash"] for each in listed} <= self.model.checkpoints.keys()
 
-    def _note_checkpoint(self, answer: dict[str, Any]) -> None:
+    def _note_checkpoint(self, session: str, answer: dict[str, Any]) -> None:
         assert answer["ok"], answer
         if answer["why"] in (None, "unchanged"):
+            self.served[session] = dict(self.model.disk)
             self.model.checkpoints[answer["checkpoint"]["hash"]] = dict(self.model.disk)
         else:
             assert answer["why"] == "already-this-turn", answer
