@@ -69,6 +69,20 @@ def _open_aside(directory: str, name: str) -> tuple[int, str]:
         return tempfile.mkstemp(prefix=f".{name}.", dir=directory)
 
 
+def flush_file(path: str) -> None:
+    """Wait until a file and its name are on disk.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    flush_directory(os.path.dirname(path))
+
+
 def flush_directory(path: str) -> None:
     """Wait until the names in a directory are on disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -47,7 +47,7 @@ class Journal:
 
 
 def begin(store: ProjectStore, journal: Journal) -> None:
-    """Write the journal. The caller holds the lock.
+    """Write the journal, and have it on disk with the state before. The caller holds the lock.
 
     Raises:
         GitFailedError: The store can't be written.
@@ -66,7 +66,8 @@ def begin(store: ProjectStore, journal: Journal) -> None:
             for path in journal.paths
         },
     }
-    write_json(store.layout.journal_file(store.project.hash), raw)
+    store.objects.flush()
+    write_json(store.layout.journal_file(store.project.hash), raw, flush=True)
 
 
 def end(store: ProjectStore) -> None:

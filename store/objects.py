@@ -20,6 +20,7 @@ from pygit2.enums import ConfigLevel, ObjectType
 
 from store.entries import EMPTY_TREE, MODE_TREE, Entry, Oid
 from store.errors import CheckpointNotFoundError, GitFailedError, ObjectMissingError
+from store.files import flush_file, flush_file_system
 from store.pack import BLOB, TREE, PackWriter
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Commit:
     """The JSON line below it; empty where there is none."""
 
 
+_FLUSHED_ONE_BY_ONE = 200
+"""More objects are flushed with everything else on their file system."""
 _PROBED_BYTES = 16_384
 """What an object, or the change of a ref, takes besides its content: directories, and whole blocks."""
 _KEPT_COMMITS = 4096
@@ -90,6 +93,7 @@ class ObjectStore:
         self._path = path
         self._trees: dict[Oid, Tree] = {}
         self._pack: PackWriter | None = None
+        self._written: set[bytes] = set()
 
     @contextmanager
     def in_one_pack(self) -> Iterator[PackWriter]:
@@ -222,10 +226,25 @@ class ObjectStore:
 
     def _write(self, kind: ObjectType, content: bytes) -> bytes:
         try:
-            return bytes(self._odb.write(kind, content).raw)
+            oid = bytes(self._odb.write(kind, content).raw)
         except pygit2.GitError as error:
             self._refuse_full_disk(len(content))
             raise GitFailedError(f"The store can't be written: {error}.") from error
+        self._written.add(oid)
+        return oid
+
+    def flush(self) -> None:
+        """Wait until what was written here is on disk, and for nothing that others have still to write.
+
+        Packs are flushed when they are finished.
+        """
+        if len(self._written) > _FLUSHED_ONE_BY_ONE:
+            flush_file_system(self._path)
+        for oid in self._written if len(self._written) <= _FLUSHED_ONE_BY_ONE else ():
+            digits = oid.hex()
+            with suppress(FileNotFoundError):  # it stood in a pack before
+                flush_file(os.path.join(self._path, "objects", digits[:2], digits[2:]))
+        self._written.clear()
 
     def _refuse_full_disk(self, size_bytes: int) -> None:
         """Find out whether a write failed for want of space: libgit2 may name an older error instead.

@@ -27,7 +27,6 @@ from store.errors import (
     SafetyCheckpointError,
     SelectionError,
 )
-from store.files import flush_file_system
 from store.history import list_history, trim_history
 from store.journal import Journal, find_journal
 from store.ledger import NOTHING, Author, Written, fingerprint_node, load_ledger, save_ledger
@@ -142,7 +141,6 @@ def roll_back(
     paths = (*plan.write, *plan.remove)
     before = {path: ledger.get(path) for path in paths}
     journal.begin(store, Journal(checkpoint.oid, safety.oid, mode, paths, label.now, token, before))
-    flush_file_system(store.layout.store)  # the way back is on disk before anything changes
     results, planned = Results(), {path: steps[path] for path in paths}
     carry_out(store, files, state_of(safety), state_of(checkpoint), planned, results)
     _note_in_ledger(store, files, ledger, plan.write, results, label)

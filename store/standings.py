@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from store.apply import ProjectFiles
@@ -16,6 +17,7 @@ from store.capture import LeftOut, Limits, Reason, capture_path
 from store.errors import NestedRepositoriesError, SelectionError
 from store.ledger import Author, fingerprint_node, judge
 from store.nested import is_part_of_repository
+from store.pathname import list_above
 from store.plan import Mode, Plan, Standing
 from store.scope_then import ScopeThen
 from store.state import compare_states, state_of
@@ -34,7 +36,7 @@ NO_LIMITS = Limits(max_file_bytes=None)
 """What a rollback overwrites is recorded whatever its size."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selection:
     """Say what is put back, and how far the rollback goes."""
 
@@ -50,6 +52,11 @@ class Selection:
     """Leave in place what is not as the baseline says, instead of giving up."""
     session: str | None = None
     """With `DEFAULT`: take back what this session wrote, and nothing else."""
+
+    @cached_property
+    def chosen(self) -> frozenset[bytes]:
+        """Return the paths, to be looked up."""
+        return frozenset(self.paths)
 
 
 def refuse_nested(objects: ObjectStore, checkpoint: Commit, selection: Selection) -> None:
@@ -75,9 +82,10 @@ def _overlap(path: bytes, other: bytes) -> bool:
 
 
 def _is_selected(path: bytes, selection: Selection) -> bool:
-    return selection.mode is not Mode.SELECTED or any(
-        path == chosen or path.startswith(chosen + b"/") or not chosen for chosen in selection.paths
-    )
+    if selection.mode is not Mode.SELECTED:
+        return True
+    chosen = selection.chosen
+    return b"" in chosen or path in chosen or any(above in chosen for above in list_above(path))
 
 
 def find_standings(
