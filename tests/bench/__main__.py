@@ -12,20 +12,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from config.paths import resolve_paths
 from tests.bench.capture import Pair, measure_scan
 from tests.bench.first import measure_first
 from tests.bench.hot_path import HotPath, measure_git, measure_service
+from tests.bench.serving import seal
+from tests.bench.trees import make_tree
 
 _ROUNDS = 100
 _GIT_ROUNDS = 3
 _SCAN_ROUNDS = 9
 _FIRST_ROUNDS = 3
+_MANY = 400_000
+_MANY_ROUNDS = 40
 
 
 def main() -> None:
     """Run the rows that are named, or all."""
-    rows = {"hot-path": _hot_path, "first": _first}
+    rows = {
+        "hot-path": _hot_path,
+        "first": _first,
+        "many-files": _many_files,
+    }
     named = sys.argv[1:] or list(rows)
     if unknown := [name for name in named if name not in rows]:
         sys.exit(f"No such row: {', '.join(unknown)}. There are: {', '.join(rows)}")
@@ -67,16 +74,28 @@ def _first(folder: Path) -> None:
     print(f"the objects after git gc: {ours_mb:.1f} MB against {git_mb:.1f} MB (to reach: no larger)")
 
 
+def _many_files(folder: Path) -> None:
+    """One file changed of 100 times as many."""
+    small, large = (_measure_many(folder / str(count), count) for count in (_MANY // 100, _MANY))
+    _show(f"hook, 1 of {small.file_count:,} small files changed", small)
+    _show(f"hook, 1 of {large.file_count:,} small files changed", large)
+    times = large.median_ms / small.median_ms
+    print(f"{large.file_count:,} files against {small.file_count:,}: {times:.2f} times (to reach: 1.5 at most)")
+
+
+def _measure_many(folder: Path, file_count: int) -> HotPath:
+    socket_path = seal(folder)
+    (folder / "hermes").mkdir()
+    (folder / "hermes" / "config.yaml").write_text("checkpoints: {max_files: 1000000}\n")
+    files = make_tree(folder / "project", file_count, mean_bytes=64, in_a_folder=100)
+    return measure_service(files, folder / "project", rounds=_MANY_ROUNDS, socket_path=socket_path)
+
+
 def _seal_and_measure(folder: Path, file_count: int) -> HotPath:
     """Measure with a home of its own."""
-    folder.mkdir()
-    runtime = folder / "run"
-    runtime.mkdir(mode=0o700)
-    home = {"HOME": str(folder / "home"), "HERMES_HOME": str(folder / "hermes"), "XDG_RUNTIME_DIR": str(runtime)}
-    (folder / "home").mkdir()
-    os.environ |= home
-    socket_path = resolve_paths(home=None, profile=None, environ=os.environ).socket
-    return measure_service(folder, file_count, rounds=_ROUNDS, socket_path=socket_path)
+    socket_path = seal(folder)
+    files = make_tree(folder / "project", file_count)
+    return measure_service(files, folder / "project", rounds=_ROUNDS, socket_path=socket_path)
 
 
 def _compare(what: str, pair: Pair, to_reach: str) -> None:

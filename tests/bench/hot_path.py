@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.bench.git_steps import run_git
-from tests.bench.trees import make_tree
-from tests.support.steps import Product, serving
-from watcher.client import Client
+from tests.bench.serving import call_hook, watching
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,35 +34,19 @@ class HotPath:
         return sorted(self.changed_ms)[int(len(self.changed_ms) * 0.99)]
 
 
-def measure_service(folder: Path, file_count: int, *, rounds: int, socket_path: str) -> HotPath:
-    """Measure hook calls on a tree of some size, in a service of its own."""
-    project = folder / "project"
-    files = make_tree(project, file_count)
-    product = Product(project)
+def measure_service(files: list[Path], project: Path, *, rounds: int, socket_path: str) -> HotPath:
+    """Measure hook calls on a project of some files, in a service of its own."""
     changed, unchanged = [], []
-    with serving(product):
-        added = product.run("watch", "add")
-        assert added.code == 0, added.err
-        os.sync()  # what making the tree left to write is not part of either side
-        with Client(socket_path, timeout_s=60) as client:
-            for number in range(rounds + 5):
-                files[(number * 7919) % file_count].write_text(f"changed in round {number}\n")
-                took_ms, answer = _call(client, project, f"changed {number}")
-                assert answer["taken"] is True, answer
-                changed.append(took_ms)
-                took_ms, answer = _call(client, project, f"unchanged {number}")
-                assert answer["why"] == "unchanged", answer
-                unchanged.append(took_ms)
-    return HotPath(file_count, changed[5:], unchanged[5:])
-
-
-def _call(client: Client, project: Path, turn: str) -> tuple[float, dict[str, object]]:
-    event = {"event": "before_tool", "session": "bench", "tool": "write_file", "paths": ["x"], "cwd": str(project)}
-    started = time.perf_counter()
-    answer = client.call("event", **event, turn=turn)
-    took_ms = (time.perf_counter() - started) * 1000
-    assert isinstance(answer, dict)
-    return took_ms, answer
+    with watching(project, socket_path) as client:
+        for number in range(rounds + 5):
+            files[(number * 7919) % len(files)].write_text(f"changed in round {number}\n")
+            took_ms, answer = call_hook(client, project, f"changed {number}")
+            assert answer["taken"] is True, answer
+            changed.append(took_ms)
+            took_ms, answer = call_hook(client, project, f"unchanged {number}")
+            assert answer["why"] == "unchanged", answer
+            unchanged.append(took_ms)
+    return HotPath(len(files), changed[5:], unchanged[5:])
 
 
 def measure_git(folder: Path, *, rounds: int) -> list[float]:
