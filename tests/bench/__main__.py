@@ -17,6 +17,7 @@ from tests.bench.first import measure_first
 from tests.bench.hot_path import HotPath, measure_git, measure_service
 from tests.bench.serving import seal
 from tests.bench.trees import make_tree
+from tests.bench.without_service import measure_beside_ignored, measure_unchanged
 
 _ROUNDS = 100
 _GIT_ROUNDS = 3
@@ -24,6 +25,8 @@ _SCAN_ROUNDS = 9
 _FIRST_ROUNDS = 3
 _MANY = 400_000
 _MANY_ROUNDS = 40
+_IGNORED_ROUNDS = 9
+_UNCHANGED_ROUNDS = 3
 
 
 def main() -> None:
@@ -32,6 +35,8 @@ def main() -> None:
         "hot-path": _hot_path,
         "first": _first,
         "many-files": _many_files,
+        "node-modules": _node_modules,
+        "unchanged": _unchanged,
     }
     named = sys.argv[1:] or list(rows)
     if unknown := [name for name in named if name not in rows]:
@@ -89,6 +94,31 @@ def _measure_many(folder: Path, file_count: int) -> HotPath:
     (folder / "hermes" / "config.yaml").write_text("checkpoints: {max_files: 1000000}\n")
     files = make_tree(folder / "project", file_count, mean_bytes=64, in_a_folder=100)
     return measure_service(files, folder / "project", rounds=_MANY_ROUNDS, socket_path=socket_path)
+
+
+def _node_modules(folder: Path) -> None:
+    """One source file beside 60,000 files that are not captured."""
+    took = measure_beside_ignored(folder, 60_000, rounds=_IGNORED_ROUNDS)
+    print(
+        f"no service, 1 file changed beside 60,000 in node_modules: median {statistics.median(took):.0f} ms "
+        f"of {len(took)} (to reach: 50 at most)"
+    )
+
+
+def _unchanged(folder: Path) -> None:
+    """A second checkpoint without changes."""
+    found = measure_unchanged(folder, 20_000, 4_200, rounds=_UNCHANGED_ROUNDS)
+    first, second = statistics.median(found.first_ms), statistics.median(found.second_ms)
+    all_read, read = statistics.median(found.first_read_bytes), statistics.median(found.second_read_bytes)
+    print(
+        f"no service, nothing changed in 20,000 files, {found.content_bytes / 1e6:.0f} MB: reads {read / 1e6:.1f} MB, "
+        f"{read / found.content_bytes:.1%} of the content (to reach: below 5%); the first {all_read / 1e6:.0f} MB; "
+        f"git's and the readers' reads are counted, mapped files are not"
+    )
+    print(
+        f"its time: {second:.0f} ms against {first:.0f} ms of the first, {second / first:.2f} times "
+        f"(to reach: below 0.25); median of {len(found.first_ms)}"
+    )
 
 
 def _seal_and_measure(folder: Path, file_count: int) -> HotPath:
