@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.bench.capture import Pair, measure_scan
 from tests.bench.first import measure_first
 from tests.bench.hot_path import HotPath, measure_git, measure_service
-from tests.bench.serving import seal
+from tests.bench.scattered import measure_scattered
+from tests.bench.serving import seal, watching
 from tests.bench.trees import make_tree
 from tests.bench.without_service import measure_beside_ignored, measure_unchanged
 
@@ -25,6 +26,7 @@ _SCAN_ROUNDS = 9
 _FIRST_ROUNDS = 3
 _MANY = 400_000
 _MANY_ROUNDS = 40
+_SCATTERED_ROUNDS = 5
 _IGNORED_ROUNDS = 9
 _UNCHANGED_ROUNDS = 3
 
@@ -35,6 +37,7 @@ def main() -> None:
         "hot-path": _hot_path,
         "first": _first,
         "many-files": _many_files,
+        "scattered": _scattered,
         "node-modules": _node_modules,
         "unchanged": _unchanged,
     }
@@ -94,6 +97,23 @@ def _measure_many(folder: Path, file_count: int) -> HotPath:
     (folder / "hermes" / "config.yaml").write_text("checkpoints: {max_files: 1000000}\n")
     files = make_tree(folder / "project", file_count, mean_bytes=64, in_a_folder=100)
     return measure_service(files, folder / "project", rounds=_MANY_ROUNDS, socket_path=socket_path)
+
+
+def _scattered(folder: Path) -> None:
+    """1,000 files changed, each in a directory of its own."""
+    socket_path, project, twin = seal(folder), folder / "project", folder / "twin"
+    files = make_tree(project, 40_000)
+    make_tree(twin, 40_000)
+    with watching(project, socket_path) as client:
+        found = measure_scattered(client, project, files[::40], twin, rounds=_SCATTERED_ROUNDS)
+    update, write = statistics.median(found.update_index_ms), statistics.median(found.write_tree_ms)
+    by_git = [sum(each) for each in zip(found.update_index_ms, found.write_tree_ms, strict=True)]
+    _compare(
+        f"hook, 1,000 files changed in 1,000 directories of 40,000 files, against git update-index ({update:.0f} ms) "
+        f"and write-tree ({write:.0f} ms)",
+        Pair(found.ours_ms, by_git),
+        "2 times at most",
+    )
 
 
 def _node_modules(folder: Path) -> None:
