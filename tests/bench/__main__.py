@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.bench.capture import Pair, measure_scan
 from tests.bench.first import measure_first
 from tests.bench.hot_path import HotPath, measure_git, measure_service
+from tests.bench.rollback import measure_many, measure_one
 from tests.bench.scattered import measure_scattered
 from tests.bench.serving import seal, watching
 from tests.bench.trees import make_tree
@@ -26,6 +27,8 @@ _SCAN_ROUNDS = 9
 _FIRST_ROUNDS = 3
 _MANY = 400_000
 _MANY_ROUNDS = 40
+_ROLLBACK_ROUNDS = 20
+_MANY_ROLLBACKS = 3
 _SCATTERED_ROUNDS = 5
 _IGNORED_ROUNDS = 9
 _UNCHANGED_ROUNDS = 3
@@ -37,6 +40,7 @@ def main() -> None:
         "hot-path": _hot_path,
         "first": _first,
         "many-files": _many_files,
+        "rollback": _rollback,
         "scattered": _scattered,
         "node-modules": _node_modules,
         "unchanged": _unchanged,
@@ -97,6 +101,21 @@ def _measure_many(folder: Path, file_count: int) -> HotPath:
     (folder / "hermes" / "config.yaml").write_text("checkpoints: {max_files: 1000000}\n")
     files = make_tree(folder / "project", file_count, mean_bytes=64, in_a_folder=100)
     return measure_service(files, folder / "project", rounds=_MANY_ROUNDS, socket_path=socket_path)
+
+
+def _rollback(folder: Path) -> None:
+    """One file by its name, and 10,000 files against git."""
+    socket_path, project, twin = seal(folder), folder / "project", folder / "twin"
+    files = make_tree(project, 40_000)
+    make_tree(twin, 40_000)
+    with watching(project, socket_path) as client:
+        one = measure_one(client, project, files, rounds=_ROLLBACK_ROUNDS)
+        many = measure_many(client, project, files[::4], twin, rounds=_MANY_ROLLBACKS)
+    print(
+        f"rollback by name, 1 of 40,000 files: median {statistics.median(one):.1f} ms, most {max(one):.1f} ms "
+        f"of {len(one)} (to reach: 20 at most)"
+    )
+    _compare("rollback --all, 10,000 of 40,000 files, against git checkout", many, "1.5 times at most")
 
 
 def _scattered(folder: Path) -> None:
