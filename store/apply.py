@@ -35,6 +35,8 @@ class ProjectFiles:
     def __init__(self, root: bytes, token: str = "") -> None:
         self._root = root
         self._aside = ASIDE + (token or secrets.token_hex(8)).encode()
+        self._last: tuple[bytes, int] | None = None
+        """The directory opened last, by its path, and its descriptor."""
 
     def status(self, path: bytes) -> os.stat_result | None:
         """Return the stat data of what stands at a path; nothing when it is gone or a link leads there."""
@@ -118,6 +120,7 @@ class ProjectFiles:
                 os.rmdir(name, dir_fd=parent)
         except OSError:
             return False
+        self.close()
         return True
 
     def remove_empty_tree(self, path: bytes) -> bool:
@@ -130,6 +133,8 @@ class ProjectFiles:
                 os.rmdir(name, dir_fd=parent)
         except OSError:
             return False
+        finally:
+            self.close()
         return True
 
     def list_below(self, path: bytes) -> Iterator[bytes]:
@@ -153,20 +158,41 @@ class ProjectFiles:
 
     @contextmanager
     def _parent(self, path: bytes, *, create: bool = False) -> Iterator[tuple[int, bytes]]:
-        """Open the directory that holds a path, step by step, and give it with the path's last name."""
-        *directories, name = path.split(b"/")
+        """Open the directory that holds a path, step by step, and give it with the path's last name.
+
+        The last one opened stays open, since the next path mostly is in the same.
+        """
+        above, _, name = path.rpartition(b"/")
+        if self._last is None or self._last[0] != above or not os.fstat(self._last[1]).st_nlink:
+            descriptor = self._open_directory(above, create=create)
+            self.close()
+            self._last = (above, descriptor)
+        yield self._last[1], name
+
+    def close(self) -> None:
+        """Close the directory that was opened last."""
+        if self._last is not None:
+            os.close(self._last[1])
+            self._last = None
+
+    def _open_directory(self, path: bytes, *, create: bool) -> int:
         current = os.open(self._root, _DIRECTORY)
         try:
-            for directory in directories:
+            for directory in path.split(b"/") if path else ():
                 if create:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(directory, dir_fd=current)
                 below = os.open(directory, _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below
-            yield current, name
-        finally:
+        except BaseException:
             os.close(current)
+            raise
+        return current
+
+    def __del__(self) -> None:
+        """Close what is open."""
+        self.close()
 
 
 def _write_aside(parent: int, name: bytes, content: bytes, permissions: int) -> None:

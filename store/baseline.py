@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from store.capture import LeftOut, Reason, Walk, capture_path, find_device
 from store.entries import MODE_EXECUTABLE, MODE_FILE
 from store.errors import TooManyFilesError
 from store.nested import is_nested_repository
+from store.pack import PACKED_FILES
 from store.pathname import list_above, parent_of
 from store.permissions import Permissions
 from store.state import State
@@ -92,13 +94,14 @@ def refresh(
         TooManyFilesError: More files are dirty than the whole project may have.
         DeadlinePassedError: The time is over.
     """
-    work = _Refresh(objects, scope, baseline)
-    for directory in _outermost(trees):
-        work.look_at_directory(directory)
-    for path in sorted(paths):
-        work.look_at_path(path)
-    work.left_out.update(scope.list_withheld())
-    tree = splice(objects, baseline.tree, work.changes)
+    dirty, work = sorted(paths), _Refresh(objects, scope, baseline)
+    with objects.in_one_pack() if len(dirty) >= PACKED_FILES else nullcontext():
+        for directory in _outermost(trees):
+            work.look_at_directory(directory)
+        for path in dirty:
+            work.look_at_path(path)
+        work.left_out.update(scope.list_withheld())
+        tree = splice(objects, baseline.tree, work.changes)
     count = baseline.file_count
     for difference in compare(objects, baseline.tree, tree):
         count += _is_file(difference.new) - _is_file(difference.old)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
-from store.capture import LeftOut, capture_path
-from store.entries import DIRECTORY, Node
+from store.capture import LeftOut, read_path
+from store.entries import DIRECTORY, Entry, Node, Oid
 from store.index import mode_of
 from store.ledger import fingerprint_file, fingerprint_node
+from store.pack import BLOB, hash_object
 from store.pathname import list_above
 from store.plan import LeftInPlace, Standing
 from store.standings import NO_LIMITS
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from store.apply import ProjectFiles
+    from store.ledger import Fingerprint
     from store.objects import ObjectStore
     from store.project_store import ProjectStore
     from store.state import State
@@ -45,16 +47,18 @@ class Results:
     restored: list[bytes] = field(default_factory=list)
     removed: list[bytes] = field(default_factory=list)
     failed: list[LeftInPlace] = field(default_factory=list)
+    fingerprints: dict[bytes, Fingerprint] = field(default_factory=dict)
+    """What was found when a file that was put back was verified."""
 
 
 def look(
-    store: ProjectStore, files: ProjectFiles, path: bytes, *, with_directories: bool
+    root: bytes, files: ProjectFiles, path: bytes, *, with_directories: bool
 ) -> tuple[Node | LeftOut | None, os.stat_result | None]:
-    """Return what stands at a path now, and its stat data.
+    """Return what stands at a path now, and its stat data; nothing is stored.
 
     Args:
-        store: Where the content goes.
-        files: The project.
+        root: The project.
+        files: The same.
         path: Relative to it.
         with_directories: Whether a directory counts as something.
     """
@@ -63,7 +67,11 @@ def look(
         return None, None
     if stat.S_ISDIR(status.st_mode) and with_directories:
         return Node(DIRECTORY, stat.S_IMODE(status.st_mode)), status
-    return capture_path(store.objects, store.project.root, path, NO_LIMITS), status
+    found = read_path(root, path, NO_LIMITS)
+    if found is None or isinstance(found, LeftOut):
+        return found, status
+    mode, bits, content = found
+    return Node(Entry(mode, Oid(hash_object(BLOB, content))), bits), status
 
 
 def carry_out(
@@ -131,6 +139,7 @@ def _write(store: ProjectStore, files: ProjectFiles, step: Step, results: Result
     path, target = step.standing.path, step.standing.target
     if target is None or not _is_still(files, path, step, results):
         return
+    content: bytes | None = None
     try:
         if target.is_directory:
             _make_directory(files, path, step)
@@ -144,10 +153,29 @@ def _write(store: ProjectStore, files: ProjectFiles, step: Step, results: Result
     except (OSError, CheckpointError) as error:
         results.failed.append(LeftInPlace(path, _explain(error)))
         return
-    if _is_there(store, files, path, target):
+    if target.is_directory:
+        status = files.status(path)
+        is_there = status is not None and stat.S_ISDIR(status.st_mode)
+    else:
+        is_there = _verify(store, path, target, content, results)
+    if is_there:
         results.restored.append(path)
     else:
         results.failed.append(LeftInPlace(path, "it is not what was written"))
+
+
+def _verify(store: ProjectStore, path: bytes, target: Node, content: bytes | None, results: Results) -> bool:
+    """Tell whether a path holds what was put there, and keep its fingerprint."""
+    full = os.path.join(store.project.root, path)
+    there, wanted = fingerprint_file(full), fingerprint_node(store.objects, target, content)
+    if there is None or there.sha256 != wanted.sha256:
+        return False
+    if target.bits is None and mode_of(os.lstat(full)) != target.entry.mode:
+        return False
+    if target.bits is not None and there.mode != wanted.mode:
+        return False
+    results.fingerprints[path] = there
+    return True
 
 
 def _make_directory(files: ProjectFiles, path: bytes, step: Step) -> None:
@@ -155,18 +183,6 @@ def _make_directory(files: ProjectFiles, path: bytes, step: Step) -> None:
     if step.status is not None and not stat.S_ISDIR(step.status.st_mode):
         files.remove(path)
     files.make_directory(path)
-
-
-def _is_there(store: ProjectStore, files: ProjectFiles, path: bytes, target: Node) -> bool:
-    """Tell whether a path holds what was put there."""
-    if target.is_directory:
-        status = files.status(path)
-        return status is not None and stat.S_ISDIR(status.st_mode)
-    full = os.path.join(store.project.root, path)
-    there, wanted = fingerprint_file(full), fingerprint_node(store.objects, target)
-    if target.bits is not None or there is None:
-        return there == wanted
-    return there.sha256 == wanted.sha256 and mode_of(os.lstat(full)) == target.entry.mode
 
 
 def _remove(files: ProjectFiles, path: bytes, step: Step, results: Results) -> None:

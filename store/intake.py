@@ -19,6 +19,7 @@ from enum import Enum, auto
 from typing import IO, TYPE_CHECKING, Self
 
 from store.capture import capture_path
+from store.pack import PACKED_FILES
 from store.reader import COMMAND, receive, send, take_in
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from store.objects import ObjectStore
     from store.pack import PackWriter
 
-PACKED_FILES = 200
-"""From so many files on, one pack costs less than a file for each object."""
 _SHARED_FILES = 2_000
 _SHARED_BYTES = 32 << 20
 """From so much on, readers save more than the tenth of a second that each one takes to start."""

@@ -172,14 +172,20 @@ def fingerprint_file(full: bytes) -> Fingerprint | None:
         return None
 
 
-def fingerprint_node(objects: ObjectStore, node: Node | None) -> Fingerprint:
-    """Return the fingerprint of what a state holds at a path; nothing stands for a path it does not hold."""
+def fingerprint_node(objects: ObjectStore, node: Node | None, content: bytes | None = None) -> Fingerprint:
+    """Return the fingerprint of what a state holds at a path; nothing stands for a path it does not hold.
+
+    Args:
+        objects: Where the content is.
+        node: What the state holds.
+        content: The content, if it is at hand.
+    """
     if node is None or node.is_gitlink:
         return NOTHING
     if node.is_directory:
         return Fingerprint("", f"{stat.S_IFDIR | (node.bits or 0):o}")
     mode = node.entry.mode.decode() if node.bits is None else f"{stat.S_IFREG | node.bits:o}"
-    return _fingerprint_content(objects.read_blob(node.entry.oid), mode)
+    return _fingerprint_content(objects.read_blob(node.entry.oid) if content is None else content, mode)
 
 
 def _fingerprint_content(content: bytes, mode: str) -> Fingerprint:

@@ -28,6 +28,8 @@ TREE = 2
 BLOB = 3
 _KIND_NAMES = {TREE: b"tree", BLOB: b"blob"}
 _LEVEL = 1
+PACKED_FILES = 200
+"""From so many files on, one pack costs less than a file for each object."""
 _LARGE_OFFSET = 0x80000000
 _BUFFER_BYTES = 1 << 20
 
@@ -46,6 +48,11 @@ class Packed:
 def pack_object(kind: int, content: bytes) -> Packed:
     """Make an object ready for a pack: the part of the work that several processes can share."""
     return _compress(kind, content, _hash(kind, content))
+
+
+def hash_object(kind: int, content: bytes) -> bytes:
+    """Return the id that an object has."""
+    return _hash(kind, content)
 
 
 def _hash(kind: int, content: bytes) -> bytes:

@@ -210,7 +210,7 @@ def _settle(
         change = compare_at(store.objects, goal, origin, path)
         wanted, before = change.old, change.new
         with_directories = any(node is not None and node.is_directory for node in (wanted, before))
-        now, status = look(store, files, path, with_directories=with_directories)
+        now, status = look(store.project.root, files, path, with_directories=with_directories)
         if isinstance(now, LeftOut) or not any(_may_be(now, node) for node in (None, wanted, before)):
             results.failed.append(LeftInPlace(path, "it changed since the rollback was cut off"))
             continue
@@ -252,7 +252,7 @@ def _prepare(store: ProjectStore, files: ProjectFiles, plan: Plan) -> tuple[dict
     steps, restless = {}, set()
     for path, standing in {**plan.write, **plan.remove}.items():
         is_directory = standing.current is not None and standing.current.is_directory
-        now, status = look(store, files, path, with_directories=is_directory)
+        now, status = look(store.project.root, files, path, with_directories=is_directory)
         if now != standing.current:
             restless.add(path)
         elif standing.current is not None and not is_directory:
@@ -299,7 +299,9 @@ def _note_in_ledger(
 ) -> None:
     """Record what the rollback wrote as written by us, so that it can be taken back."""
     for path in results.restored:
-        content = fingerprint_node(store.objects, _as_it_is(files, path, written[path]))
+        content = results.fingerprints.get(path)
+        if content is None:
+            content = fingerprint_node(store.objects, _as_it_is(files, path, written[path]))
         ledger[path] = Written(content, label.now, tool="rollback")
     for path in results.removed:
         ledger[path] = Written(NOTHING, label.now, tool="rollback")

@@ -35,8 +35,9 @@ from store.index import (
     sign_rules,
     smudge,
 )
-from store.intake import PACKED_FILES, Intake
+from store.intake import Intake
 from store.layout import baseline_ref
+from store.pack import PACKED_FILES
 from store.pathname import lead_to, parent_of
 from store.permissions import Permissions
 from store.tree import Changes, compare, splice

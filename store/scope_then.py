@@ -7,6 +7,7 @@ scope is in no checkpoint of that time, and a rollback never removes it.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from store.files import read_file
@@ -29,7 +30,14 @@ class ScopeThen:
             for each in (skipped if isinstance(skipped, list) else [])
             if isinstance(each, dict)
         }
-        self._rules = _RulesThen(objects, checkpoint.tree, patterns) if patterns is not None else None
+        self._objects = objects
+        self._tree = checkpoint.tree
+        self._patterns = patterns
+
+    @cached_property
+    def _rules(self) -> _RulesThen | None:
+        """The rules, which cost some milliseconds and are seldom asked for."""
+        return None if self._patterns is None else _RulesThen(self._objects, self._tree, self._patterns)
 
     def explain(self, path: bytes, *, is_dir: bool = False) -> str:
         """Return why the checkpoint could not hold a path; empty when it could have."""
