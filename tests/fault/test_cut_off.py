@@ -23,10 +23,10 @@ _FILES = 50
 
 
 def make_project(tmp_path: Path) -> InProcess:
-    """Make a project in which fifty paths of every kind differ from its first checkpoint."""
+    """Make a project in which some eighty paths of every kind differ from its first checkpoint."""
     product = InProcess(tmp_path / "project")
     root = product.project
-    for number in range(24):
+    for number in range(48):
         write(root / f"d{number % 4}" / f"changed{number}", f"old {number}\n")
         write(root / "gone" / f"g{number % 3}" / f"gone{number}", f"gone {number}\n")
     (root / "gone" / "g1" / "gone1").chmod(0o600)
@@ -38,7 +38,7 @@ def make_project(tmp_path: Path) -> InProcess:
     write(root / "folder" / "inside", "inside\n")
     (root / "link").symlink_to("place")
     product.ask("take")
-    for number in range(24):
+    for number in range(48):
         write(root / f"d{number % 4}" / f"changed{number}", f"new {number}\n")
     for name in ("gone", "empty", "secret", "folder"):
         shutil.rmtree(root / name)
