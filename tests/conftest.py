@@ -22,6 +22,14 @@ settings.register_profile("deep", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+@pytest.fixture
+def without_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Don't wait for the disk: what is killed loses nothing that was written, flushed or not."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    for module in ("watcher.home", "store.objects"):
+        monkeypatch.setattr(f"{module}.flush_file_system", lambda _: None)
+
+
 @pytest.fixture(autouse=True)
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give the test a home of its own and an environment without git's and the agents' variables."""

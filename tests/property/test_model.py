@@ -12,16 +12,14 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.support.steps import Following, InProcess
-
-if TYPE_CHECKING:
-    import pytest
 
 _NAMES = ["a.py", "b.py", "d/x.py", "d/y.py", "e/f/z.py"]
 _CONTENTS = ["one\n", "two\n", "three\n", "four\n"]
@@ -254,6 +252,7 @@ class Machine(RuleBasedStateMachine):
         }
 
 
+@pytest.mark.usefixtures("without_flushes")
 def test_any_history_is_what_the_model_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_MODEL_AREA", str(tmp_path))
     run_state_machine_as_test(
