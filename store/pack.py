@@ -47,15 +47,11 @@ class Packed:
 
 def pack_object(kind: int, content: bytes) -> Packed:
     """Make an object ready for a pack: the part of the work that several processes can share."""
-    return _compress(kind, content, _hash(kind, content))
+    return _compress(kind, content, hash_object(kind, content))
 
 
 def hash_object(kind: int, content: bytes) -> bytes:
     """Return the id that an object has."""
-    return _hash(kind, content)
-
-
-def _hash(kind: int, content: bytes) -> bytes:
     digest = hashlib.sha1(b"%s %d\0" % (_KIND_NAMES[kind], len(content)), usedforsecurity=False)
     digest.update(content)
     return digest.digest()
@@ -113,7 +109,7 @@ class PackWriter:
             kind: `TREE` or `BLOB`.
             content: The object without its header.
         """
-        oid = _hash(kind, content)
+        oid = hash_object(kind, content)
         if oid not in self._entries:
             self.add_packed(_compress(kind, content, oid))
         return oid
