@@ -67,14 +67,18 @@ class Permissions:
         unusual = dict(self.unusual)
         for path in gone:
             unusual.pop(path, None)
-        after = Permissions(self.root, unusual)
+        after, looked_at = Permissions(self.root, unusual), dict[bytes, int]()
         for path, found_mode in sorted(found.items()):  # a directory comes before what is in it
-            bits, above = stat.S_IMODE(found_mode), after.of_directory(parent_of(path))
-            usual = above if stat.S_ISDIR(found_mode) else usual_bits(above, _mode_by(bits))
-            if bits == usual:
-                unusual.pop(path, None)
+            bits, parent = stat.S_IMODE(found_mode), parent_of(path)
+            above = looked_at[parent] if parent in looked_at else after.of_directory(parent)
+            if stat.S_ISDIR(found_mode):
+                usual, looked_at[path] = above, bits
             else:
+                usual = usual_bits(above, _mode_by(bits))
+            if bits != usual:
                 unusual[path] = bits
+            elif path in unusual:
+                del unusual[path]
         return Permissions(self.root, MappingProxyType(unusual))
 
     def forget_below(self, directories: Iterable[bytes]) -> Permissions:

@@ -33,7 +33,10 @@ class First:
     peak_bytes: int
     """The most memory of the command's own process, as the kernel counted it."""
     peak_with_readers_bytes: int
-    """The most memory of it and the processes it started together, looked at every 10 ms; shared pages count twice."""
+    """The most memory of it and the processes it started together; shared pages count twice.
+
+    Looked at every 10 ms in one more round, which is not timed, since looking costs a good part of a core.
+    """
     ours_store_bytes: int
     """Our objects after `git gc`."""
     git_store_bytes: int
@@ -44,38 +47,50 @@ def measure_first(folder: Path, file_count: int, *, rounds: int) -> First:
     """Measure first checkpoints, each in a home of its own, the two sides in turn."""
     project = folder / "project"
     make_tree(project, file_count)
-    ours, git, peaks, sums = [], [], [], []
+    ours, git, peaks = [], [], []
     for number in range(rounds):
         home, shadow = folder / f"home{number}", folder / f"shadow{number}.git"
         os.sync()
-        took_s, peak, with_readers = _take(project, home)
+        took_s, peak = _take(project, home)
         ours.append(took_s)
         peaks.append(peak)
-        sums.append(with_readers)
         os.sync()
         git.append(_by_git(project, shadow))
+    with_readers = _measure_with_readers(project, folder / "home")
     stores = home / "checkpoints" / "store", shadow
     for store in stores:
         run_git(store, "-c", "gc.auto=0", "gc", "--quiet", "--prune=now")
     sizes = [measure_bytes(str(store / "objects")) for store in stores]
-    return First(ours, git, max(peaks), max(sums), sizes[0], sizes[1])
+    return First(ours, git, max(peaks), with_readers, sizes[0], sizes[1])
 
 
-def _take(project: Path, home: Path) -> tuple[float, int, int]:
-    """Run the command; return its seconds, its own peak and the peak together with what it started, in bytes."""
-    command = [sys.executable, "-m", "watcher.main", "--home", str(home), "--no-service", "take"]
+def _take(project: Path, home: Path) -> tuple[float, int]:
+    """Run the command; return its seconds and its own peak in bytes."""
     started = time.perf_counter()
-    process = subprocess.Popen(
+    process = _start(project, home)
+    _, status, usage = os.wait4(process.pid, 0)
+    took_s = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return took_s, usage.ru_maxrss * 1024
+
+
+def _measure_with_readers(project: Path, home: Path) -> int:
+    """Run the command; return the most memory of it and what it started together, in bytes."""
+    process = _start(project, home)
+    seen, most = psutil.Process(process.pid), 0
+    while process.poll() is None:
+        most = max(most, _measure_memory(seen))
+        time.sleep(_LOOK_AGAIN_S)
+    assert process.returncode == 0
+    return most
+
+
+def _start(project: Path, home: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "watcher.main", "--home", str(home), "--no-service", "take"]
+    return subprocess.Popen(
         command, cwd=project, env=command_environment(), stdout=subprocess.DEVNULL, start_new_session=True
     )
-    seen, with_readers = psutil.Process(process.pid), 0
-    while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
-        with_readers = max(with_readers, _measure_memory(seen))
-        time.sleep(_LOOK_AGAIN_S)
-    took_s = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(ended[1])
-    assert process.returncode == 0
-    return took_s, ended[2].ru_maxrss * 1024, with_readers
 
 
 def _measure_memory(process: psutil.Process) -> int:
