@@ -46,41 +46,70 @@ class ProjectFiles:
         except OSError:
             return None
 
-    def write(self, path: bytes, content: bytes, mode: bytes, bits: int | None = None, *, replace: bool = True) -> None:
-        """Put a file or a link at a path, whole or not at all; directories above it are made.
+    def write_aside(
+        self, path: bytes, content: bytes, mode: bytes, bits: int | None = None, *, number: int = 0
+    ) -> None:
+        """Write a file or a link beside the path that it is for; directories above it are made.
 
         Args:
-            path: Where it goes.
+            path: Where it is to go.
             content: The bytes of a file, or the target of a link.
             mode: git's mode.
-            bits: The permission bits of a file. Without them a file that was there keeps its own, the executable ones
+            bits: The permission bits of a file. Without them a file that is there keeps its own, the executable ones
                 excepted, and a new one gets those of the user's umask.
-            replace: Whether what stands there is replaced; otherwise it is an error that anything does.
+            number: Tells it from others written aside in the same directory.
 
         Raises:
             OSError: It can't be written there, or a link or a file stands where a directory has to be.
         """
         with self._parent(path, create=True) as (parent, name):
-            aside = self._aside
+            aside = self._name_aside(number)
             try:
                 if mode == MODE_LINK:
                     os.symlink(content, aside, dir_fd=parent)
                 else:
                     _write_aside(parent, aside, content, _permissions(parent, name, mode) if bits is None else bits)
+            except BaseException:
+                _drop(parent, aside)
+                raise
+
+    def put_in_place(self, path: bytes, *, number: int = 0, replace: bool = True) -> None:
+        """Give what was written aside its name, whole or not at all.
+
+        Args:
+            path: Where it goes.
+            number: Which one.
+            replace: Whether what stands there is replaced; otherwise it is an error that anything does.
+
+        Raises:
+            OSError: It can't go there; it is removed.
+        """
+        with self._parent(path) as (parent, name):
+            aside = self._name_aside(number)
+            try:
                 if replace:
                     os.rename(aside, name, src_dir_fd=parent, dst_dir_fd=parent)
                 else:
                     os.link(aside, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
                     os.unlink(aside, dir_fd=parent)
             except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(aside, dir_fd=parent)
+                _drop(parent, aside)
                 raise
 
-    def remove_aside(self, directory: bytes) -> None:
+    def drop_aside(self, path: bytes, number: int = 0) -> None:
+        """Remove what was written aside for a path."""
+        with contextlib.suppress(OSError), self._parent(path) as (parent, _):
+            _drop(parent, self._name_aside(number))
+
+    def remove_all_aside(self, directory: bytes) -> None:
         """Remove what a killed process wrote aside in a directory under the same token."""
         with contextlib.suppress(OSError):
-            self.remove(os.path.join(directory, self._aside))
+            for name in self.list_names(directory):
+                if name.startswith(self._aside):
+                    self.remove(os.path.join(directory, name))
+
+    def _name_aside(self, number: int) -> bytes:
+        return b"%s-%d" % (self._aside, number)
 
     def make_directory(self, path: bytes) -> None:
         """Make a directory, and those above it; one that is there is left as it is.
@@ -193,6 +222,11 @@ class ProjectFiles:
     def __del__(self) -> None:
         """Close what is open."""
         self.close()
+
+
+def _drop(parent: int, name: bytes) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=parent)
 
 
 def _write_aside(parent: int, name: bytes, content: bytes, permissions: int) -> None:

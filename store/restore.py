@@ -204,7 +204,7 @@ def _settle(
 ) -> tuple[Plan, Results]:
     """Bring every path of a journal to what one state has, from that or from the other."""
     for directory in {parent_of(path) for path in found.paths}:
-        files.remove_aside(directory)
+        files.remove_all_aside(directory)
     whole, results, steps = Plan(), Results(), {}
     for path in sorted(found.paths):
         change = compare_at(store.objects, goal, origin, path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from config.errors import CheckpointError, UsageError
+from store import carry_out
 from store.apply import ProjectFiles
 from tests.support.steps import InProcess
 from tests.support.workdir import make_project, photograph, write
@@ -104,13 +105,15 @@ def test_a_file_that_never_holds_still_is_left_and_costs_nothing_else(product: I
     assert ("a.py" in done["restored_files"]) != bool(named)
 
 
+@pytest.mark.parametrize("together_from", [1, 1000])
 def test_a_rollback_in_part_gives_an_exact_account_and_the_way_back(
-    product: InProcess, monkeypatch: pytest.MonkeyPatch
+    product: InProcess, monkeypatch: pytest.MonkeyPatch, together_from: int
 ) -> None:
+    monkeypatch.setattr(carry_out, "_TOGETHER_FILES", together_from)
     for name in ("a.py", "notes.md", "sub/b.py"):
         product.agent_writes(name, "by the agent\n", turn="t1")
     before = photograph(product.project)
-    write_really = ProjectFiles.write
+    write_really = ProjectFiles.write_aside
 
     def fail_for_one(self: ProjectFiles, path: bytes, *rest: object, **options: object) -> None:
         if path == b"notes.md":
@@ -118,7 +121,7 @@ def test_a_rollback_in_part_gives_an_exact_account_and_the_way_back(
         write_really(self, path, *rest, **options)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(ProjectFiles, "write", fail_for_one)
+        patched.setattr(ProjectFiles, "write_aside", fail_for_one)
         done = product.ask("rollback.restore", hash="1")
     assert not done["success"]
     assert done["restored_files"] == ["a.py", "sub/b.py"]

@@ -81,8 +81,10 @@ def test_a_file_that_appears_during_a_rollback_is_not_overwritten(tmp_path: Path
 
 def test_a_new_file_never_takes_the_place_of_another(tmp_path: Path) -> None:
     write(tmp_path / "there", "theirs\n")
+    files = ProjectFiles(str(tmp_path).encode())
+    files.write_aside(b"there", b"ours\n", MODE_FILE)
     with pytest.raises(FileExistsError):
-        ProjectFiles(str(tmp_path).encode()).write(b"there", b"ours\n", MODE_FILE, replace=False)
+        files.put_in_place(b"there", replace=False)
     assert photograph(tmp_path)[b"there"][1] == b"theirs\n"
     assert len(photograph(tmp_path)) == 1
 

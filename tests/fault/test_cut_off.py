@@ -6,12 +6,14 @@ import os
 import shutil
 import signal
 import sys
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from config.errors import CheckpointError
+from store import carry_out
 from tests.fault.dying import is_change
 from tests.support.steps import InProcess
 from tests.support.workdir import git, list_permissions, photograph, write
@@ -94,9 +96,11 @@ def copy(source: Path, target: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("without_flushes")
+@pytest.mark.parametrize(("together_from", "step", "least"), [(1000, 1, 300), (1, 7, 40)])
 def test_at_every_kill_point_resume_gives_the_target_and_abort_the_start(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together_from: int, step: int, least: int
 ) -> None:
+    monkeypatch.setattr(carry_out, "_TOGETHER_FILES", together_from)
     product = make_project(tmp_path)
     home = tmp_path / "hermes"
     start = photo_of(product.project)
@@ -105,9 +109,8 @@ def test_at_every_kill_point_resume_gives_the_target_and_abort_the_start(
     done = product.ask("rollback.restore", hash="1", all=True)
     assert len(done["restored_files"]) + len(done["deleted_files"]) >= _FILES
     target = photo_of(product.project)
-    number, journals = 0, 0
-    while True:
-        number += 1
+    journals = 0
+    for number in count(1, step):
         copy(tmp_path / "kept", tmp_path)
         died = die_in_child(number, lambda: product.ask("rollback.restore", hash="1", all=True))
         if not died:
@@ -133,5 +136,5 @@ def test_at_every_kill_point_resume_gives_the_target_and_abort_the_start(
         assert photo_of(product.project) == start
         assert not list(product.project.rglob(".hermes-restore-*"))
     assert photo_of(product.project) == target
-    assert journals >= 300
+    assert journals >= least
     git(home / "checkpoints" / "store", "fsck", "--full", "--strict", "--no-dangling")
