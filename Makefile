@@ -17,7 +17,7 @@ run: $(READY)
 	$(BIN)/hermes-checkpoints serve
 
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError, UsageError
 from store.checkpoint import Kind, Label, take_checkpoint
-from store.diff import diff_trees
+from store.diff import diff_states
 from store.errors import ChangedMeanwhileError, CorruptFileError, StoreError
 from store.files import to_path
 from store.git import find_git
@@ -24,6 +24,7 @@ from store.project import Project, list_projects
 from store.project_store import open_project_store
 from store.restore import finish_rollback, roll_back, take_back_rollback
 from store.standings import Selection
+from store.state import state_of
 from store.statistics import list_statistics
 from watcher.agents import find_adapter
 from watcher.events import CONTAINERS, parse_event
@@ -202,7 +203,8 @@ class Operations:
         checkpoint = _first_of_session(commits, arguments) if given == "session" else resolve_checkpoint(commits, given)
         with self._home.work_on(project, wait_s=_WAIT_S) as desk:
             now = desk.bring_up_to_date(whatever_size=True)
-        return describe_diff(diff_trees(self._home.layout, checkpoint.tree, now.tree), baseline=checkpoint)
+            diff = diff_states(self._home.layout, desk.store.objects, state_of(checkpoint), now.state)
+        return describe_diff(diff, baseline=checkpoint)
 
     def take(self, arguments: Mapping[str, object], on_progress: Progress | None = None) -> dict[str, object]:
         """Take a checkpoint by hand, whether or not the project is opted in."""

@@ -268,7 +268,18 @@ def render_diff(diff: Mapping[str, object]) -> str:
     """Return a comparison for people: the summary, then the patch."""
     if diff["empty"]:
         return "  No changes since this checkpoint."
-    return f"{diff['stat']}\n{diff['diff']}".rstrip("\n")
+    beside = diff["beside"]
+    assert isinstance(beside, list)  # noqa: S101 - our own JSON
+    told = "".join(f" {_tell_beside(each)}\n" for each in beside)
+    return f"{diff['stat']}{told}\n{diff['diff']}".rstrip("\n")
+
+
+def _tell_beside(change: Mapping[str, object]) -> str:
+    """Return a line on what a patch has no place for."""
+    path, old, new = printable(str(change["path"])), change["old"], change["new"]
+    if old is None or new is None:
+        return f"create {new} {path}" if old is None else f"remove {old} {path}"
+    return f"change {old} => {new} {path}"
 
 
 def printable(text: str) -> str:

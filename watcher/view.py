@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from store.baseline import Baseline
     from store.diff import Diff
+    from store.entries import Node
     from store.layout import Layout
     from store.objects import Commit
     from store.project import Project, ProjectRecord
@@ -97,9 +98,21 @@ def describe_diff(diff: Diff, *, baseline: Commit | None) -> dict[str, object]:
         "success": True,
         "stat": os.fsdecode(diff.stat),
         "diff": os.fsdecode(diff.patch),
-        "empty": not diff.patch,
+        "beside": [
+            {"path": os.fsdecode(each.path), "old": _describe_bits(each.old), "new": _describe_bits(each.new)}
+            for each in diff.beside
+        ],
+        "empty": not diff.patch and not diff.beside,
         "baseline": baseline.oid.hex() if baseline is not None else None,
     }
+
+
+def _describe_bits(node: Node | None) -> str | None:
+    """Return the kind and the permission bits of what stands at a path; nothing when nothing does."""
+    if node is None:
+        return None
+    kind = "directory" if node.is_directory else "file"
+    return kind if node.bits is None else f"{kind} {node.bits:04o}"
 
 
 def describe_left_out(baseline: Baseline) -> list[dict[str, str]]:

@@ -165,6 +165,37 @@ def test_the_diff_is_a_patch_that_git_applies(product: Product, tmp_path: Path) 
     assert photograph(copy) == after
 
 
+def test_the_diff_names_what_a_patch_has_no_place_for(product: Product) -> None:
+    (product.project / "bare").mkdir(mode=0o755)
+    product.run("take")
+    (product.project / "bare").rmdir()
+    (product.project / "fresh").mkdir(mode=0o700)
+    (product.project / "a.py").chmod(0o600)
+    answer = product.run("--json", "diff").json
+    assert not answer["empty"]
+    assert answer["beside"] == [
+        {"path": "a.py", "old": "file 0644", "new": "file 0600"},
+        {"path": "bare", "old": "directory 0755", "new": None},
+        {"path": "fresh", "old": None, "new": "directory 0700"},
+    ]
+    assert product.run("diff").out.splitlines()[:3] == [
+        " change file 0644 => file 0600 a.py",
+        " remove directory 0755 bare",
+        " create directory 0700 fresh",
+    ]
+
+
+def test_on_a_terminal_the_diff_is_in_colours_and_else_it_is_as_it_is(product: Product) -> None:
+    product.run("take")
+    write(product.project / "a.py", b"\x1b[2Jnew\n")
+    assert "+\x1b[2Jnew" in product.run("diff").out
+    on_terminal = product.run_on_terminal("diff", PAGER="cat", TERM="xterm")
+    assert "\x1b[32m+\\x1b[2Jnew" in on_terminal
+    without = product.run_on_terminal("diff", PAGER="cat", TERM="xterm", NO_COLOR="1")
+    assert "\x1b" not in without
+    assert "+\\x1b[2Jnew" in without
+
+
 def test_a_rollback_that_has_nothing_to_do_touches_nothing(product: Product) -> None:
     product.agent_writes("a.py", "one\n", turn="t1")
     before = {path: os.stat(path) for path in product.project.rglob("*")}

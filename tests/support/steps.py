@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,24 @@ class Product:
         out, err = (text.decode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
         assert "Traceback" not in err, err
         return Done(done.returncode, out, err)
+
+    def run_on_terminal(self, *words: str, **variables: str) -> str:
+        """Run one command whose output is a terminal, and return what the terminal showed."""
+        controller, terminal = pty.openpty()
+        process = subprocess.Popen(
+            [*_MAIN, *self.options, *words],
+            cwd=self.project, env=command_environment() | variables, stdin=terminal, stdout=terminal,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        os.close(terminal)
+        shown = bytearray()
+        with suppress(OSError):  # says that the other end was closed
+            while chunk := os.read(controller, 1 << 16):
+                shown += chunk
+        os.close(controller)
+        _, err = process.communicate(timeout=100)
+        assert process.returncode == 0, err
+        return shown.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
 
     def event(self, kind: str, **fields: object) -> dict[str, Any]:
         """Send one generic event through the hook client."""

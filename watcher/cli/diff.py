@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from watcher.cli.pager import show_diff
 from watcher.cli.terminal import Terminal
-from watcher.rollback import render_diff
 
 
 @click.command("diff")
@@ -14,4 +14,4 @@ from watcher.rollback import render_diff
 def command(terminal: Terminal, checkpoint: str) -> None:
     """Show what changed since checkpoint N, or since the session began."""
     diff = terminal.ask("rollback.diff", workdir=terminal.directory, hash=checkpoint)
-    terminal.show(diff, lambda: render_diff(diff))
+    show_diff(terminal, diff)

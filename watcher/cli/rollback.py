@@ -7,6 +7,7 @@ import sys
 import click
 
 from config.errors import UsageError
+from watcher.cli.pager import show_diff
 from watcher.cli.terminal import PARTLY_DONE, Terminal
 from watcher.rollback import (
     DiffRequest,
@@ -14,7 +15,6 @@ from watcher.rollback import (
     RestoreRequest,
     SettleRequest,
     parse_rollback,
-    render_diff,
     render_list,
     render_restore,
 )
@@ -46,7 +46,7 @@ def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool) -> int:
             return 0
         case DiffRequest(checkpoint):
             diff = terminal.ask("rollback.diff", workdir=terminal.directory, hash=checkpoint)
-            terminal.show(diff, lambda: render_diff(diff))
+            show_diff(terminal, diff)
             return 0
         case SettleRequest(action):
             done = terminal.ask("rollback.settle", workdir=terminal.directory, action=action)

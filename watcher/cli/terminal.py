@@ -72,5 +72,5 @@ class Terminal:
             return operations.dispatch(method, arguments, on_progress)
 
     def show(self, answer: dict[str, object], render: Callable[[], str]) -> None:
-        """Print an answer, as JSON or as text."""
-        click.echo(json.dumps(answer) if self.as_json else render())
+        """Print an answer, as JSON or as text, to the byte: click would take escape sequences out of a patch."""
+        click.echo(json.dumps(answer) if self.as_json else render(), color=True)
