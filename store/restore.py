@@ -319,7 +319,7 @@ def _as_it_is(files: ProjectFiles, path: bytes, standing: Standing) -> Node | No
 def _complete(report: Rollback, results: Results, safety: Commit) -> Rollback:
     return replace(
         report,
-        restored=tuple(results.restored),
+        restored=tuple(sorted(results.restored)),
         removed=tuple(results.removed),
         failed=tuple(results.failed),
         safety=safety,

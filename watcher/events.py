@@ -81,6 +81,8 @@ class Event:
     """Whether a tool without paths or a command may change files all the same."""
     cwd: str = "/"
     """Absolute."""
+    pid: int | None = None
+    """The process whose work the call is, which may outlive what the agent tells of it; nothing if it does not say."""
     backend: str = "local"
     checkpoints: bool | None = None
     """The session's own switch; nothing when it has none."""
@@ -114,6 +116,9 @@ def parse_event(raw: Mapping[str, object]) -> Event:
     checkpoints = raw.get("checkpoints")
     if checkpoints is not None and not isinstance(checkpoints, bool):
         raise UsageError("The event's field `checkpoints` must be true or false.")
+    pid = raw.get("pid")
+    if pid is not None and (not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0):
+        raise UsageError("The event's field `pid` must be the number of a process.")
     return Event(
         kind=EventKind(str(kind)),
         session=_text(raw, "session") or "",
@@ -123,6 +128,7 @@ def parse_event(raw: Mapping[str, object]) -> Event:
         paths=tuple(paths),
         command=_text(raw, "command"),
         cwd=cwd,
+        pid=pid,
         backend=_text(raw, "backend") or "local",
         checkpoints=checkpoints,
         status=Status(str(status)),

@@ -58,13 +58,16 @@ def _read_payload() -> str | None:
 
 def _ask(paths: Paths, agent: str, payload: str, *, use_service: bool) -> dict[str, object]:
     """Ask the service, or do its work when it is not there."""
+    request: dict[str, object] = {"agent": agent, "payload": payload}
+    if (switch := os.environ.get("HERMES_CHECKPOINTS")) in ("on", "off"):
+        request["checkpoints"] = switch == "on"
     if use_service:
         from watcher.client import Client  # noqa: PLC0415 - only where it is needed
         from watcher.errors import ServiceUnreachable  # noqa: PLC0415 - only where it is needed
 
         try:
             with Client(paths.socket, timeout_s=_TIMEOUT_S) as client:
-                answer = client.call("hook", agent=agent, payload=payload)
+                answer = client.call("hook", **request)
         except ServiceUnreachable:
             pass
         else:
@@ -72,7 +75,7 @@ def _ask(paths: Paths, agent: str, payload: str, *, use_service: bool) -> dict[s
     from watcher.direct import open_directly  # noqa: PLC0415 - slow to import, and seldom needed
 
     with open_directly(paths) as operations:
-        return operations.dispatch("hook", {"agent": agent, "payload": payload})
+        return operations.dispatch("hook", request)
 
 
 def _explain(agent: str, sentence: str) -> int:

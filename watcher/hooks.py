@@ -15,7 +15,7 @@ from store.project import resolve_path
 from watcher.answers import Answer, Attempt, explain
 from watcher.events import CONTAINERS, EventKind, Status, Why
 from watcher.protection import protect
-from watcher.recording import record
+from watcher.recording import forget_call, record
 from watcher.turns import advance
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def _find_touched(home: Home, event: Event) -> dict[Project, list[str]]:
 
 def _after_tool(home: Home, event: Event, now: float) -> Answer:
     """Record what a call left behind. One that was refused left nothing, a shell command that failed may have."""
-    left_nothing = event.status is Status.BLOCKED or (event.status is Status.ERROR and not event.is_shell)
-    if left_nothing or not (event.paths or event.is_shell):
+    if not (event.paths or event.is_shell) or (event.status is Status.ERROR and not event.is_shell):
         return Answer(why=Why.NOT_MUTATING)
     settings, _ = home.settings()
     failed = []
@@ -75,7 +74,10 @@ def _after_tool(home: Home, event: Event, now: float) -> Answer:
             home.refuse_too_broad(project)
             if home.is_in_effect(project, settings, home.find_session_switch(event)):
                 with home.work_on(project, wait_s=settings.hook_deadline_s) as desk:
-                    record(desk, event, paths, now=now)
+                    if event.status is Status.BLOCKED:
+                        forget_call(desk, event)
+                    else:
+                        record(desk, event, paths, now=now)
         except (CheckpointError, OSError) as error:
             why, detail = explain(error)
             failed.append(Attempt(project.workdir, why, detail=f"the change was not recorded: {detail}"))

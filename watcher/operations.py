@@ -29,6 +29,7 @@ from store.statistics import list_statistics
 from watcher.agents import find_adapter
 from watcher.events import CONTAINERS, parse_event
 from watcher.hooks import handle_event
+from watcher.open_calls import go_on_from_here, record_open_calls
 from watcher.overview import describe_home
 from watcher.reasons import mask_secrets, one_line
 from watcher.rollback import describe_to_agent
@@ -112,6 +113,9 @@ class Operations:
         event = adapter.translate(payload)
         if event is None:
             return {"stdout": "", "stderr": "", "exit_code": 0}
+        switch = arguments.get("checkpoints")
+        if event.checkpoints is None and isinstance(switch, bool):
+            event = replace(event, checkpoints=switch)
         output = adapter.answer(event, handle_event(self._home, event, now=time.time()))
         return {"stdout": output.stdout, "stderr": output.stderr, "exit_code": output.exit_code}
 
@@ -150,11 +154,13 @@ class Operations:
             commits = list_history(desk.store)
             checkpoint = resolve_checkpoint(commits, given)
             label = Label(Kind.SAFETY, f"pre-rollback snapshot (restoring to {checkpoint.oid.hex()[:8]})", now)
+            record_open_calls(desk, now=now)
             done = self._roll_back(desk, checkpoint, selection, label)
             is_whole = selection.mode is not Mode.SELECTED
             undo_turns = self._count_turns(project, commits, checkpoint) if _changed(done) and is_whole else 0
             if not selection.dry_run:
                 self._tell_sessions(project, done)
+                go_on_from_here(desk, label)
         return describe_rollback(done, undo_turns=undo_turns)
 
     def _roll_back(self, desk: Desk, checkpoint: Commit, selection: Selection, label: Label) -> Rollback:

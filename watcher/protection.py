@@ -18,6 +18,7 @@ from store.state import state_of
 from store.tree import look_up, splice
 from watcher.answers import Attempt, explain
 from watcher.events import Why
+from watcher.processes import find_owner
 from watcher.reasons import describe_command, describe_file_tool
 from watcher.turns import OpenCall, advance, begin_call, mark_served
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from watcher.events import Event
     from watcher.home import Desk, Home
     from watcher.turns import Session
-
-NOT_BY_NAME = "(call)"
-"""What a call without an id is remembered by."""
 
 
 def protect(home: Home, event: Event, project: Project, paths: list[str], *, now: float) -> Attempt:
@@ -98,10 +96,8 @@ def _remember(
     if attempt.checkpoint is not None:
         session = mark_served(session, turn, project.hash, attempt.checkpoint.oid.hex())
     if state is not None:
-        call = event.call or NOT_BY_NAME
-        known = session.open_calls.get(call)
-        states = {**(known.states if known else {}), project.hash: state.hex()}
-        session = begin_call(session, call, OpenCall(states, turn, event.tool, label.now))
+        opened = OpenCall({project.hash: state.hex()}, turn, event.tool, label.now, owner=find_owner(event.pid))
+        session = begin_call(session, event.call, opened)
     return session
 
 

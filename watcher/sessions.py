@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from store.errors import CorruptFileError
 from store.files import make_private_directory, read_json_object, to_seconds, write_json
 from store.layout import ProjectHash
-from watcher.turns import OpenCall, Session, Turn, reopen
+from watcher.turns import OpenCall, Owner, Session, Turn, reopen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +54,16 @@ class Sessions:
             sessions = [session for path in self._list() if (session := self._load(path)) is not None]
         touching = [each for each in sessions if any(project in turn.served for turn in each.turns)]
         return max(touching, key=lambda each: each.last_event, default=None)
+
+    def list_at_work(self, project: ProjectHash) -> list[tuple[str, Session]]:
+        """Return the sessions, by name, that have calls at work in a project whose end was not announced yet."""
+        with self._guard:
+            found = [(path, session) for path in self._list() if (session := self._load(path)) is not None]
+            return [
+                (str((read_json_object(path) or {}).get("name", "")), session)
+                for path, session in found
+                if any(project in call.states for call in session.open_calls.values())
+            ]
 
     def keep(self, name: str, session: Session) -> None:
         """Remember a session; nothing is written when only the time of its last event moved a little."""
@@ -161,6 +171,8 @@ def _format(session: Session) -> dict[str, object]:
                 "turn": opened.turn,
                 "tool": opened.tool,
                 "began_at": opened.began_at,
+                "count": opened.count,
+                "owner": [opened.owner.pid, opened.owner.started_at] if opened.owner is not None else None,
             }
             for name, opened in session.open_calls.items()
         },
@@ -202,9 +214,19 @@ def _parse_ids(raw: object) -> dict[ProjectHash, str]:
 
 
 def _parse_call(raw: Mapping[str, object]) -> OpenCall:
+    count = raw.get("count")
     return OpenCall(
         _parse_ids(raw.get("states")),
         turn=str(raw.get("turn")),
         tool=str(raw.get("tool")),
         began_at=to_seconds(raw.get("began_at")) or 0.0,
+        count=count if isinstance(count, int) and count > 0 else 1,
+        owner=_parse_owner(raw.get("owner")),
     )
+
+
+def _parse_owner(raw: object) -> Owner | None:
+    if not isinstance(raw, list) or len(raw) != 2 or not isinstance(raw[0], int):
+        return None
+    started_at = to_seconds(raw[1])
+    return None if started_at is None else Owner(raw[0], started_at)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from store.layout import ProjectHash
     from watcher.events import Event
 
+NOT_BY_NAME = "(call)"
+"""What a call without an id is remembered by."""
 _KEPT_NOTICES = 5
 _KEPT_TURNS = 50
 """Turns of one session that are remembered, for calls that come late and for counting turns back."""
@@ -34,6 +36,15 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """Name a process for good: its number alone may come again."""
+
+    pid: int
+    started_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenCall:
     """Hold where projects stood when a call began whose changes can't be known beforehand."""
 
@@ -43,6 +54,10 @@ class OpenCall:
     tool: str
     began_at: float = 0.0
     """Seconds since the epoch."""
+    count: int = 1
+    """How many calls of this name are at work: those without ids have one name."""
+    owner: Owner | None = None
+    """The process whose work the call is; nothing when the agent does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +176,32 @@ def reopen(session: Session, project: ProjectHash, notice: str) -> Session:
 
 
 def begin_call(session: Session, call: str, opened: OpenCall) -> Session:
-    """Return a session in which a call whose changes can't be known beforehand has begun."""
-    return replace(session, open_calls=MappingProxyType({**session.open_calls, call: opened}))
+    """Return a session in which a call whose changes can't be known beforehand has begun.
+
+    An agent without ids may have several at work; what changed since the first of them began is theirs. A call with an
+    id that begins twice was announced twice.
+    """
+    name, known = call or NOT_BY_NAME, session.open_calls.get(call or NOT_BY_NAME)
+    if known is not None:
+        states = {**opened.states, **known.states}
+        is_another = not call and not states.keys() > known.states.keys()
+        opened = replace(known, states=states, count=known.count + is_another)
+    return replace(session, open_calls=MappingProxyType({**session.open_calls, name: opened}))
 
 
-def end_call(session: Session, call: str) -> Session:
-    """Return a session in which a call has ended."""
-    remaining = {name: opened for name, opened in session.open_calls.items() if name != call}
-    return replace(session, open_calls=MappingProxyType(remaining))
+def end_call(session: Session, call: str, project: ProjectHash) -> Session:
+    """Return a session in which a call has ended, as far as one project is concerned."""
+    name = call or NOT_BY_NAME
+    opened = session.open_calls.get(name)
+    if opened is None:
+        return session
+    calls = {each: other for each, other in session.open_calls.items() if each != name}
+    states = {each: state for each, state in opened.states.items() if each != project}
+    if opened.count > 1:
+        calls[name] = replace(opened, count=opened.count - 1)
+    elif states:
+        calls[name] = replace(opened, states=states)
+    return replace(session, open_calls=MappingProxyType(calls))
 
 
 def count_turns_since(session: Session, project: ProjectHash, checkpoints: Collection[str]) -> int:

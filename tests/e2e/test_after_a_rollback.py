@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,6 @@ from store import carry_out
 from store.apply import ProjectFiles
 from tests.support.steps import InProcess
 from tests.support.workdir import make_project, photograph, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -105,6 +104,12 @@ def test_a_file_that_never_holds_still_is_left_and_costs_nothing_else(product: I
     assert ("a.py" in done["restored_files"]) != bool(named)
 
 
+def read_ledger() -> dict[str, Any]:
+    """Return what the ledgers of the home say."""
+    paths = Path(os.environ["HERMES_HOME"]).glob("checkpoints/store/ledgers/*.json")
+    return {path: written for ledger in paths for path, written in json.loads(ledger.read_text()).items()}
+
+
 @pytest.mark.parametrize("together_from", [1, 1000])
 def test_a_rollback_in_part_gives_an_exact_account_and_the_way_back(
     product: InProcess, monkeypatch: pytest.MonkeyPatch, together_from: int
@@ -161,3 +166,39 @@ def test_an_id_lives_until_its_checkpoint_is_trimmed_and_then_says_so(product: I
     product.ask("take")
     with pytest.raises(CheckpointError, match="not found"):
         product.ask("rollback.restore", hash=safety)
+
+
+def test_a_call_that_goes_on_over_a_rollback_is_not_blamed_for_it(product: InProcess) -> None:
+    product.agent_writes("a.py", "by the agent\n", turn="t1")
+    write(product.project / "notes.md", "by hand\n")
+    start = {"turn": "t2", "tool": "terminal", "command": "make", "call": "c9"}
+    product.event("before_tool", **start)
+    assert product.ask("rollback.restore", hash="2", all=True)["success"]
+    write(product.project / "sub" / "b.py", "by the call\n")
+    product.event("after_tool", **start, status="ok")
+    ledger = read_ledger()
+    assert ledger[str(product.project / "sub" / "b.py")]["tool"] == "terminal"
+    assert ledger[str(product.project / "notes.md")]["tool"] == "rollback"
+
+
+def test_a_call_that_was_refused_is_forgotten(product: InProcess) -> None:
+    start = {"turn": "t1", "tool": "terminal", "command": "rm -r sub", "call": "c1"}
+    product.event("before_tool", **start)
+    product.event("after_tool", **start, status="blocked")
+    write(product.project / "a.py", "by hand\n")
+    product.event("after_tool", **start, status="ok")
+    assert str(product.project / "a.py") not in read_ledger()
+
+
+def test_calls_without_ids_that_overlap_leave_nothing_out(product: InProcess) -> None:
+    start = {"turn": "t1", "tool": "terminal", "command": "make"}
+    product.event("before_tool", **start)
+    write(product.project / "a.py", "by the first\n")
+    product.event("before_tool", **start)
+    product.event("after_tool", **start, status="ok")
+    write(product.project / "notes.md", "by one of them\n")
+    product.event("after_tool", **start, status="ok")
+    write(product.project / "sub" / "b.py", "by hand\n")
+    done = product.ask("rollback.restore", hash="1")
+    assert done["restored_files"] == ["a.py", "notes.md"]
+    assert done["skipped_user_edits"] == ["sub/b.py"]

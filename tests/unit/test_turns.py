@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from store.layout import ProjectHash
 from watcher.events import Event, EventKind
-from watcher.turns import OpenCall, Session, advance, begin_call, count_turns_since, end_call, mark_served, reopen
+from watcher.turns import (
+    NOT_BY_NAME,
+    OpenCall,
+    Session,
+    advance,
+    begin_call,
+    count_turns_since,
+    end_call,
+    mark_served,
+    reopen,
+)
 
 P, Q = ProjectHash("p" * 16), ProjectHash("q" * 16)
 
@@ -108,4 +118,27 @@ def test_a_session_remembers_a_limited_number_of_turns() -> None:
 def test_a_call_is_open_until_it_ends() -> None:
     session = begin_call(Session(), "c", OpenCall({P: "11"}, "t", "terminal"))
     assert "c" in session.open_calls
-    assert "c" not in end_call(session, "c").open_calls
+    assert "c" not in end_call(session, "c", P).open_calls
+
+
+def test_a_call_in_two_projects_ends_in_each() -> None:
+    session = begin_call(Session(), "c", OpenCall({P: "11"}, "t", "terminal"))
+    session = begin_call(session, "c", OpenCall({Q: "22"}, "t", "terminal"))
+    assert session.open_calls["c"].states == {P: "11", Q: "22"}
+    assert end_call(session, "c", P).open_calls["c"].states == {Q: "22"}
+    assert not end_call(end_call(session, "c", P), "c", Q).open_calls
+
+
+def test_of_calls_without_ids_the_first_state_counts_until_all_have_ended() -> None:
+    session = begin_call(Session(), "", OpenCall({P: "11"}, "t", "terminal"))
+    session = begin_call(session, "", OpenCall({P: "22"}, "t", "terminal"))
+    session = end_call(session, "", P)
+    assert session.open_calls[NOT_BY_NAME].states == {P: "11"}
+    assert not end_call(session, "", P).open_calls
+
+
+def test_a_call_that_is_announced_twice_ends_once() -> None:
+    session = begin_call(Session(), "c", OpenCall({P: "11"}, "t", "terminal"))
+    session = begin_call(session, "c", OpenCall({P: "22"}, "t", "terminal"))
+    assert session.open_calls["c"].states == {P: "11"}
+    assert not end_call(session, "c", P).open_calls
