@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from store.entries import EMPTY_TREE, Oid
 from store.files import write_atomically
 from store.history import list_history, trim_history
-from store.layout import tip_ref
+from store.layout import tip_ref, watch_ref
 from store.objects import Commit
 from store.state import STATE_FIELDS, format_state
 
@@ -70,6 +70,9 @@ def take_checkpoint(
 ) -> Taken:
     """Make the baseline the project's newest checkpoint, unless it is already.
 
+    A state before a change that nobody announced goes into a history of its own, so that a user's saves never push
+    an agent's checkpoints out; it is recorded only if the newest checkpoint of neither history holds it.
+
     The caller holds the lock. Everything that the commit needs is in the store before the ref moves, so a crash
     leaves the old tip or the new one.
 
@@ -83,16 +86,21 @@ def take_checkpoint(
     Raises:
         GitFailedError: The store can't be written, or another program moved the tip.
     """
-    objects, ref = store.objects, tip_ref(store.project.hash)
+    objects, is_unhooked = store.objects, label.kind is Kind.UNHOOKED
+    ref, other = tip_ref(store.project.hash), watch_ref(store.project.hash)
+    if is_unhooked:
+        ref, other = other, ref
     tip = objects.read_ref(ref)
     commit = _describe(baseline, label, parent=tip)
-    if tip is not None and not even_if_unchanged and _says_the_same(newest := objects.read_commit(tip), commit):
-        return Taken(newest, is_new=False)
+    if not even_if_unchanged:
+        for known in (tip, objects.read_ref(other)) if is_unhooked else (tip,):
+            if known is not None and _says_the_same(newest := objects.read_commit(known), commit):
+                return Taken(newest, is_new=False)
     if baseline.tree == EMPTY_TREE:
         objects.write_tree({})
     oid = objects.write_commit(commit)
     objects.move_ref(ref, old=tip, new=oid)
-    trim_history(store.layout, list_history(store), keep_count)
+    trim_history(store.layout, list_history(store, unhooked=is_unhooked), keep_count)
     mark_gc_pending(store.layout)
     return Taken(objects.read_commit(oid), is_new=True)
 

@@ -10,12 +10,13 @@ import contextlib
 import os
 import re
 import shutil
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from store.entries import Oid
 from store.errors import CheckpointNotFoundError, ObjectMissingError, SelectionError
 from store.files import read_file, write_atomically
-from store.layout import tip_ref
+from store.layout import tip_ref, watch_ref
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +35,23 @@ def read_shallow(layout: Layout) -> frozenset[Oid]:
     return frozenset(Oid(bytes.fromhex(line.decode())) for line in raw.split() if len(line) == 40)
 
 
-def list_history(store: ProjectStore) -> list[Commit]:
-    """Return a project's checkpoints, newest first.
+def list_checkpoints(store: ProjectStore) -> list[Commit]:
+    """Return a project's checkpoints of both histories, newest first."""
+    histories = list_history(store), list_history(store, unhooked=True)
+    return list(merge(*histories, key=lambda commit: commit.seconds, reverse=True))
+
+
+def list_history(store: ProjectStore, *, unhooked: bool = False) -> list[Commit]:
+    """Return the checkpoints of one history, newest first.
 
     A history that can't be read further, since an object is missing, ends there.
+
+    Args:
+        store: The project's part of the store.
+        unhooked: The history of the states before changes that nobody announced.
     """
-    tip = store.objects.read_ref(tip_ref(store.project.hash))
+    project = store.project.hash
+    tip = store.objects.read_ref(watch_ref(project) if unhooked else tip_ref(project))
     cut = read_shallow(store.layout)
     commits: list[Commit] = []
     while tip is not None:

@@ -146,6 +146,11 @@ def tip_ref(project: ProjectHash) -> str:
     return f"refs/hermes/{project}"
 
 
+def watch_ref(project: ProjectHash) -> str:
+    """Return the ref of a project's newest checkpoint before a change that nobody announced."""
+    return f"refs/watch/{project}"
+
+
 def baseline_ref(project: ProjectHash) -> str:
     """Return the ref that keeps a project's last settled tree alive."""
     return f"refs/baseline/{project}"

@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 PATH_LIMIT = 50_000
 """More changed paths than this are kept as their directories."""
@@ -93,6 +97,11 @@ class DirtySet:
             self._trees |= dirty.trees
             self._scan_reason = dirty.scan_reason or self._scan_reason
             self._collapse()
+
+    def has_more_than(self, paths: Collection[bytes]) -> bool:
+        """Tell whether anything but some paths is noted."""
+        with self._lock:
+            return bool(self._trees or self._scan_reason or not self._paths <= set(paths))
 
     def peek(self) -> DirtyCounts:
         """Return how much is noted, and take nothing."""

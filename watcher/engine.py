@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from config.settings import NestedRepos
@@ -25,7 +26,7 @@ from watcher.refusal import Refusal
 from watcher.unannounced import Unannounced, find_other_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from config.settings import Settings
     from store.baseline import Baseline
@@ -45,8 +46,18 @@ _OTHER_RULES = "the rules of what counts changed"
 class Engine:
     """Know the state of one project's files. Its methods are called with the store's lock held."""
 
-    def __init__(self, project: Project, *, follow_events: bool) -> None:
+    def __init__(
+        self, project: Project, *, follow_events: bool, on_change: Callable[[Engine], None] | None = None
+    ) -> None:
+        """Prepare to know a project.
+
+        Args:
+            project: Which one.
+            follow_events: Whether its files are watched.
+            on_change: Called on a thread of the watch after something changed; it must be quick.
+        """
         self.project = project
+        self._on_change = on_change
         self._follow_events = follow_events
         self._may_watch = True
         self._dirty = DirtySet("not looked at yet")
@@ -69,6 +80,15 @@ class Engine:
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """Return the state of the files when they were last looked at; nothing before the first look."""
+        return self._baseline
+
+    def has_changed_beyond(self, paths: Collection[bytes]) -> bool:
+        """Tell whether anything but some paths may have changed since the files were last looked at."""
+        return self._dirty.has_more_than(paths)
 
     @property
     def watch_state(self) -> WatchState | None:
@@ -180,7 +200,10 @@ class Engine:
             from watcher.observer import ProjectWatch  # noqa: PLC0415 - watchdog is slow to import, and only the service watches
 
             excluded = ExclusionRules(self.project.root, lambda: self._patterns)
-            self._watch = ProjectWatch(self.project.root, excluded.is_excluded, self._dirty, forget=excluded.forget)
+            on_dirty = None if self._on_change is None else partial(self._on_change, self)
+            self._watch = ProjectWatch(
+                self.project.root, excluded.is_excluded, self._dirty, forget=excluded.forget, on_dirty=on_dirty
+            )
             self._watch.start()
         scope = Scope(self.project.root, self._patterns, self._rules, limits, pinned)
         by_walk = self._refusal is not None or _change_rules(dirty.paths)

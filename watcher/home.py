@@ -47,7 +47,7 @@ from watcher.engine import Engine
 from watcher.sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from store.baseline import Baseline
     from store.layout import ProjectHash
@@ -152,7 +152,23 @@ def _is_failing(record: ProjectRecord) -> bool:
 class Home:
     """Hold everything that requests of one home work on."""
 
-    def __init__(self, paths: Paths, *, user_home: str, follow_events: bool) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        user_home: str,
+        follow_events: bool,
+        on_change: Callable[[Engine], None] | None = None,
+    ) -> None:
+        """Open a home.
+
+        Args:
+            paths: Where it is.
+            user_home: The user's home directory, which is never captured.
+            follow_events: Whether projects are watched.
+            on_change: Called after something changed in one that is.
+        """
+        self._on_change = on_change
         self.paths = paths
         self.layout = Layout(paths.base, paths.lock_file)
         self.sessions = Sessions(self.layout.sessions_directory)
@@ -181,7 +197,9 @@ class Home:
         """Return a project's engine, made at first use."""
         engine = self._engines.get(project.hash)
         if engine is None:
-            engine = self._engines[project.hash] = Engine(project, follow_events=self._follow_events)
+            engine = self._engines[project.hash] = Engine(
+                project, follow_events=self._follow_events, on_change=self._on_change
+            )
         return engine
 
     def find_engine(self, project: ProjectHash) -> Engine | None:

@@ -17,7 +17,7 @@ from store.diff import diff_states
 from store.errors import ChangedMeanwhileError, CorruptFileError, StoreError
 from store.files import to_path
 from store.git import find_git
-from store.history import list_history, resolve_checkpoint
+from store.history import list_checkpoints, resolve_checkpoint
 from store.objects import ObjectStore
 from store.plan import Mode
 from store.project import Project, list_projects
@@ -151,7 +151,7 @@ class Operations:
             self._refuse_without_history(project)
         resolve_checkpoint(commits, given)
         with self._home.work_on(project, wait_s=_WAIT_S) as desk:
-            commits = list_history(desk.store)
+            commits = list_checkpoints(desk.store)
             checkpoint = resolve_checkpoint(commits, given)
             label = Label(Kind.SAFETY, f"pre-rollback snapshot (restoring to {checkpoint.oid.hex()[:8]})", now)
             record_open_calls(desk, now=now)
@@ -290,7 +290,7 @@ class Operations:
         """Return a project's checkpoints; reading needs no lock."""
         if not self._home.layout.exists():
             return []
-        return list_history(open_project_store(self._home.layout, project))
+        return list_checkpoints(open_project_store(self._home.layout, project))
 
     def _health(self, project: Project) -> dict[str, object]:
         settings, _ = self._home.settings()

@@ -9,7 +9,7 @@ from config.errors import CheckpointError
 from store.errors import CorruptFileError, StoreError
 from store.files import measure_bytes
 from store.git import find_git
-from store.history import list_history
+from store.history import list_checkpoints
 from store.project import Project, list_projects, list_set_aside
 from store.project_store import open_project_store
 from watcher.client import Client
@@ -91,7 +91,7 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
         else {"mode": state.mode, "why": state.why, "since": state.since, "watches": state.watch_count},
     }
     try:
-        history = list_history(open_project_store(home.layout, project))
+        history = list_checkpoints(open_project_store(home.layout, project))
         described["commits"] = len(history)
         described["skipped"] = describe_checkpoint(history[0])["skipped"] if history else []
     except StoreError as error:

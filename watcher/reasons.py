@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _COMMAND_CHARACTERS = 60
 _LINE_CHARACTERS = 200
+_UNHOOKED_PATHS = 2
 _MASK = "***"
 _ASSIGNED = re.compile(
     r"(?i)((?:[a-z0-9_-]*(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credential|auth)[a-z0-9_-]*)\s*[=:]\s*)"
@@ -44,6 +45,12 @@ def describe_file_tool(tool: str, paths: Sequence[str]) -> str:
 def describe_command(command: str) -> str:
     """Return the reason before a shell command: its beginning, on one line."""
     return f"before terminal: {one_line(mask_secrets(command))[:_COMMAND_CHARACTERS].rstrip()}"
+
+
+def describe_unhooked(paths: Sequence[str]) -> str:
+    """Return the reason before a change that nobody announced: the first paths, and how many more there are."""
+    more = f" (+{len(paths) - _UNHOOKED_PATHS})" if len(paths) > _UNHOOKED_PATHS else ""
+    return f"before unhooked change: {', '.join(one_line(path) for path in paths[:_UNHOOKED_PATHS])}{more}"
 
 
 def mask_secrets(text: str) -> str:

@@ -23,12 +23,14 @@ from watcher.home import Home
 from watcher.operations import Operations
 from watcher.schedule import Schedule
 from watcher.server import Server
+from watcher.settling import Settling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
     from config.paths import Paths
+    from watcher.engine import Engine
     from watcher.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -47,7 +49,8 @@ class Service:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         self._stopping = threading.Event()
-        self._home = Home(paths, user_home=os.path.expanduser("~"), follow_events=True)
+        self._home = Home(paths, user_home=os.path.expanduser("~"), follow_events=True, on_change=self._note_change)
+        self._settling = Settling(self._home)
         self._operations = Operations(self._home, serving=True)
         self._server = Server(paths.socket, self._dispatch)
         self._lock = FileLock(os.path.join(paths.home, ".checkpoints-service.lock"), mode=0o600, fallback_to_soft=False)
@@ -89,12 +92,14 @@ class Service:
             first_look.start()
             self._schedule.every(_AUDIT_INTERVAL_S, "audit", self._audit)
             self._schedule.start()
+            self._settling.start()
             on_ready(self._home.watched())
             self._stopping.wait()
         finally:
             _log.info("stopping")
             self._stopping.set()
             self._schedule.stop()
+            self._settling.stop()
             self._server.stop(_STOP_S)
             first_look.join()
             self._home.close()
@@ -104,6 +109,9 @@ class Service:
             self.stop()
             return {"ok": True}
         return self._operations.dispatch(method, arguments, on_progress)
+
+    def _note_change(self, engine: Engine) -> None:
+        self._settling.note_change(engine)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is Python's
         self.stop()

@@ -50,10 +50,13 @@ class Sessions:
 
     def find_latest(self, project: ProjectHash) -> Session | None:
         """Return the session that last changed a project."""
+        return max(self.list_touching(project), key=lambda each: each.last_event, default=None)
+
+    def list_touching(self, project: ProjectHash) -> list[Session]:
+        """Return the sessions that ever had a checkpoint of a project."""
         with self._guard:
             sessions = [session for path in self._list() if (session := self._load(path)) is not None]
-        touching = [each for each in sessions if any(project in turn.served for turn in each.turns)]
-        return max(touching, key=lambda each: each.last_event, default=None)
+        return [each for each in sessions if any(project in turn.served for turn in each.turns)]
 
     def list_at_work(self, project: ProjectHash) -> list[tuple[str, Session]]:
         """Return the sessions, by name, that have calls at work in a project whose end was not announced yet."""
