@@ -145,6 +145,12 @@ class NoSpaceError(StoreError):
     kind = "no-space"
 
 
+class NotLiveError(StoreError):
+    """Report that a project's directory is not there to be looked at, though its path may be."""
+
+    kind = "not-live"
+
+
 class PackFailedError(StoreError):
     """Report that many objects could not be written; none of them is in the store."""
 

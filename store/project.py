@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 from store.errors import CorruptFileError, TooBroadError
 from store.files import read_json_object, to_path, to_seconds, write_json
 from store.layout import ProjectHash
+from store.mounts import format_evidence, parse_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from store.layout import Layout
+    from store.mounts import Evidence
 
 _MARKERS = (
     ".git", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "Makefile", "pom.xml", ".hg", "Gemfile",
@@ -85,6 +87,8 @@ class ProjectRecord:
     """The last attempt that did not."""
     pinned: Mapping[bytes, bool] = field(default_factory=lambda: MappingProxyType({}))
     """Ignored paths that a tool named, captured all the same; each with whether it existed before."""
+    evidence: Evidence | None = None
+    """What tells its volume and directory from others, as last seen while it was live."""
 
 
 def resolve_path(path: str, cwd: str) -> str:
@@ -183,6 +187,7 @@ def load_record(layout: Layout, project: ProjectHash) -> ProjectRecord | None:
         if isinstance(failure, dict)
         else None,
         pinned={pin: existed for pin, existed in pins.items() if pin is not None},
+        evidence=parse_evidence(raw.get("evidence")),
     )
 
 
@@ -226,6 +231,8 @@ def save_record(layout: Layout, project: ProjectHash, record: ProjectRecord) -> 
         raw["last_failure"] = {"at": record.last_failure.at, "why": record.last_failure.why}
     if record.pinned:
         raw["pinned"] = {os.fsdecode(path): existed for path, existed in record.pinned.items()}
+    if record.evidence is not None:
+        raw["evidence"] = format_evidence(record.evidence)
     write_json(layout.project_file(project), raw)
 
 

@@ -18,7 +18,7 @@ from config.errors import CheckpointError
 from config.paths import Paths
 from config.settings import Durability, Settings, SettingsSource, default_excludes
 from config.watched import format_watched, parse_watched
-from store.errors import CorruptFileError, NoSpaceError, SafetyCheckpointError
+from store.errors import CorruptFileError, NoSpaceError, NotLiveError, SafetyCheckpointError
 from store.excludes import refresh_excludes
 from store.files import (
     find_free_bytes,
@@ -29,6 +29,7 @@ from store.files import (
 )
 from store.layout import Layout
 from store.lock import StoreLock
+from store.mounts import WorkdirState
 from store.nested import is_part_of_repository
 from store.project import (
     Project,
@@ -43,6 +44,7 @@ from store.project import (
     touch,
 )
 from store.project_store import ProjectStore, open_project_store
+from store.volumes import is_as_recorded, judge, record_evidence
 from watcher.engine import Engine
 from watcher.sessions import Sessions
 
@@ -83,6 +85,7 @@ class Desk:
             on_progress: Called now and then, while many files are read, with how many of how many are.
         """
         project = self.store.project
+        self._refuse_not_live()
         engine = self.home.engine(project)
         pinned = dict(self._record.pinned) if self._record is not None else {}
         for path in added:
@@ -95,6 +98,21 @@ class Desk:
         return engine.bring_up_to_date(
             self.store, self.settings, pinned, self._deadline, whatever_size=whatever_size, on_progress=on_progress
         )
+
+    def _refuse_not_live(self) -> None:
+        """Refuse to look at a project whose volume is away: what is at its path is not the project.
+
+        A directory that was deleted and made again is taken for the project, whose history goes on.
+
+        Raises:
+            NotLiveError: It is detached, or nobody can tell.
+        """
+        evidence = self._record.evidence if self._record is not None else None
+        if evidence is None or is_as_recorded(self.store.project.workdir, evidence):
+            return
+        verdict = judge(self.store.project.workdir, evidence)
+        if verdict.state in (WorkdirState.DETACHED, WorkdirState.UNKNOWN):
+            raise NotLiveError(f"{self.store.project.workdir} is {verdict.state}: {verdict.reason}.")
 
     def refuse_full_disk(self) -> None:
         """Refuse to add anything while little disk is free.
@@ -123,9 +141,10 @@ class Desk:
         A success soon after another one says nothing new, and is not written.
         """
         before, after = self._record, touch(self._record, self.store.project, now=now, failure=failure)
-        is_news = before is None or failure is not None or _is_failing(before)
+        is_news = before is None or failure is not None or _is_failing(before) or not _is_evident(before)
         if before is None or is_news or not 0 <= now - before.last_touch < _TOUCH_AGAIN_S:
-            self._keep_record(after)
+            seen = record_evidence(after.workdir) if failure is None else None
+            self._keep_record(after if seen is None else replace(after, evidence=seen))
 
     def _load_record(self) -> ProjectRecord | None:
         """Return what is known of the project; nothing when its file is damaged, and remember that."""
@@ -143,6 +162,10 @@ class Desk:
             self._damage = None
         self._record = record
         save_record(self.store.layout, self.store.project.hash, record)
+
+
+def _is_evident(record: ProjectRecord) -> bool:
+    return record.evidence is not None and is_as_recorded(record.workdir, record.evidence)
 
 
 def _is_failing(record: ProjectRecord) -> bool:

@@ -12,6 +12,7 @@ from store.git import find_git
 from store.history import list_checkpoints
 from store.project import Project, list_projects, list_set_aside
 from store.project_store import open_project_store
+from store.volumes import judge
 from watcher.client import Client
 from watcher.view import describe_checkpoint, describe_cut_off, describe_health
 
@@ -73,7 +74,7 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
     """Return one project's line; what is damaged in its history is told there and harms no other line."""
     engine = home.find_engine(project.hash)
     state = engine.watch_state if engine is not None else None
-    health = describe_health(record, protected=True)
+    health, verdict = describe_health(record, protected=True), judge(record.workdir, record.evidence)
     described: dict[str, object] = {
         "hash": project.hash,
         "workdir": record.workdir,
@@ -82,7 +83,8 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
         "cut_off": describe_cut_off(home.layout, project),
         "created_at": record.created_at,
         "last_touch": record.last_touch,
-        "state": "live" if os.path.isdir(record.workdir) else "unknown",
+        "state": verdict.state.value,
+        "state_reason": verdict.reason,
         "watched": is_watched,
         "last_failure": health["last_failure"],
         "failing": health["why"],
