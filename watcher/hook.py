@@ -20,19 +20,20 @@ _TIMEOUT_S = 120.0
 """The service answers within its own deadline; this is for a service that hangs."""
 
 
-def main(agent: str, paths: Paths | None = None, *, use_service: bool = True) -> int:
+def main(agent: str, paths: Paths | None = None, *, use_service: bool = True, began: bytes = b"") -> int:
     """Handle the payload on standard input.
 
     Args:
         agent: Whose payload it is.
         paths: The home; found by the environment if not given.
         use_service: Whether the service is asked.
+        began: What was read of the payload already.
 
     Returns:
         The exit code.
     """
     try:
-        payload = _read_payload()
+        payload = _read_payload(began)
         if payload is None:
             return _explain(agent, "The hook's payload is larger than 48 MiB; this call is not protected.")
         if paths is None:
@@ -44,15 +45,35 @@ def main(agent: str, paths: Paths | None = None, *, use_service: bool = True) ->
         return 130
     except Exception as error:  # noqa: BLE001 - a tool call is never failed by us
         return _explain(agent, getattr(error, "message", None) or f"The hook failed: {error}")
+    return _end(answer)
+
+
+def conclude(agent: str, line: bytes) -> int:
+    """End as the service's answer says.
+
+    Args:
+        agent: Whose payload it was.
+        line: The answer, without its newline.
+    """
+    from watcher.protocol import parse_reply  # noqa: PLC0415 - most answers need no look at them
+
+    try:
+        answer = parse_reply(line)
+    except Exception as error:  # noqa: BLE001 - a tool call is never failed by us
+        return _explain(agent, getattr(error, "message", None) or f"The hook failed: {error}")
+    return _end(answer if isinstance(answer, dict) else {})
+
+
+def _end(answer: dict[str, object]) -> int:
     sys.stdout.write(str(answer.get("stdout", "")))
     sys.stderr.write(str(answer.get("stderr", "")))
     code = answer.get("exit_code")
     return code if isinstance(code, int) else 0
 
 
-def _read_payload() -> str | None:
+def _read_payload(began: bytes) -> str | None:
     """Return what the agent sent; nothing when it is too much."""
-    raw = sys.stdin.buffer.read(_MAX_PAYLOAD_BYTES + 1)
+    raw = began + sys.stdin.buffer.read(_MAX_PAYLOAD_BYTES + 1 - len(began))
     return None if len(raw) > _MAX_PAYLOAD_BYTES else raw.decode("utf-8", "surrogateescape")
 
 
@@ -72,6 +93,10 @@ def _ask(paths: Paths, agent: str, payload: str, *, use_service: bool) -> dict[s
             pass
         else:
             return answer if isinstance(answer, dict) else {}
+    if sys.flags.no_site:
+        import site  # noqa: PLC0415 - the client is started without packages, which its own work does need
+
+        site.main()
     from watcher.direct import open_directly  # noqa: PLC0415 - slow to import, and seldom needed
 
     with open_directly(paths) as operations:

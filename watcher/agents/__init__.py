@@ -6,12 +6,30 @@ from typing import TYPE_CHECKING
 
 from config.errors import UsageError
 from watcher.agents.claude_code import ClaudeCode
+from watcher.agents.cline import Cline
+from watcher.agents.codex import Codex
+from watcher.agents.copilot import Copilot
+from watcher.agents.cursor import Cursor
+from watcher.agents.gemini import Gemini
 from watcher.agents.generic import Generic
+from watcher.agents.goose import Goose
+from watcher.agents.hermes import Hermes
 
 if TYPE_CHECKING:
     from watcher.agents.answer import Adapter
 
-_ADAPTERS: dict[str, type[Adapter]] = {"generic": Generic, "claude-code": ClaudeCode, "claude": ClaudeCode}
+_ADAPTERS: dict[str, type[Adapter]] = {
+    "generic": Generic,
+    "claude-code": ClaudeCode,
+    "claude": ClaudeCode,
+    "cline": Cline,
+    "codex": Codex,
+    "copilot": Copilot,
+    "cursor": Cursor,
+    "gemini": Gemini,
+    "goose": Goose,
+    "hermes": Hermes,
+}
 
 
 def find_adapter(agent: str) -> Adapter:

@@ -112,8 +112,8 @@ def _current_directory() -> str:
 
 def _register() -> None:
     """Add every command to the root."""
-    from watcher.cli import diff, hook, ping, rollback, run, serve, service, status, take, watch  # noqa: PLC0415 - they import this module
+    from watcher.cli import agent, diff, hook, ping, rollback, run, serve, service, status, take, watch  # noqa: PLC0415 - they import this module
 
-    for module in (diff, hook, ping, rollback, run, serve, service, status, take, watch):
+    for module in (agent, diff, hook, ping, rollback, run, serve, service, status, take, watch):
         root.add_command(module.command)
     root.add_command(status.command, "list")
