@@ -19,7 +19,7 @@ from store.files import read_file, write_atomically
 from store.layout import tip_ref, watch_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from store.layout import Layout
     from store.objects import Commit
@@ -115,13 +115,18 @@ def trim_history(layout: Layout, commits: Sequence[Commit], keep_count: int) -> 
     kept, dropped = commits[:keep_count], commits[keep_count:]
     if not kept or not dropped:
         return []
-    _forget_commit_graph(layout)
+    forget_commit_graph(layout)
     cut = (read_shallow(layout) - {commit.oid for commit in dropped}) | {kept[-1].oid}
-    write_atomically(layout.shallow_file, b"".join(sorted(oid.hex().encode() + b"\n" for oid in cut)), flush=False)
+    write_shallow(layout, cut)
     return list(dropped)
 
 
-def _forget_commit_graph(layout: Layout) -> None:
+def write_shallow(layout: Layout, cut: Iterable[Oid]) -> None:
+    """Replace the commits at which histories end. The caller holds the lock."""
+    write_atomically(layout.shallow_file, b"".join(sorted(oid.hex().encode() + b"\n" for oid in cut)), flush=False)
+
+
+def forget_commit_graph(layout: Layout) -> None:
     """Remove what git cached of uncut histories: it would contradict the cut."""
     graph, chain = layout.commit_graphs
     with contextlib.suppress(FileNotFoundError):

@@ -83,6 +83,21 @@ class Layout:
         return os.path.join(self.store, ".gc-pending")
 
     @property
+    def gc_lock_file(self) -> str:
+        """Return the lock that one collection at a time holds; nobody else waits for it."""
+        return os.path.join(self.store, "gc.lock")
+
+    @property
+    def gc_stamp_file(self) -> str:
+        """Return the file that is written anew before objects are removed, with the name of the process."""
+        return os.path.join(self.store, ".gc-stamp")
+
+    @property
+    def last_prune_file(self) -> str:
+        """Return the file that says when the last sweep was, in seconds since the epoch."""
+        return os.path.join(self.base, ".last_prune")
+
+    @property
     def projects_directory(self) -> str:
         """Return the directory of project files."""
         return os.path.join(self.store, "projects")
@@ -121,18 +136,18 @@ class Layout:
             now: Seconds since the epoch, for the name of the folder of older repositories.
         """
         if self.exists():
-            self._restore_directories()
+            self.restore_directories()
             return
         make_private_directory(self.base)
         _archive_older_repositories(self.base, now)
-        self._restore_directories()
+        self.restore_directories()
         write_atomically(os.path.join(self.store, "config"), _CONFIG)
         write_atomically(os.path.join(self.store, "description"), b"hermes-checkpoints\n")
         write_atomically(self.exclude_file, excludes)
         write_atomically(self.shipped_excludes_file, excludes)
         write_atomically(os.path.join(self.store, "HEAD"), b"ref: refs/heads/main\n")
 
-    def _restore_directories(self) -> None:
+    def restore_directories(self) -> None:
         """Make what git needs to see a repository and to leave bytes alone; a gc removes directories that are empty."""
         for name in ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "branches", "info"):
             make_private_directory(os.path.join(self.store, name))

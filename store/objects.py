@@ -143,7 +143,7 @@ class ObjectStore:
         known = _parsed_commits.get(oid)
         if known is not None and self.has(oid):
             return known
-        commit = _parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+        commit = parse_commit(oid, self._read(oid, ObjectType.COMMIT))
         while len(_parsed_commits) >= _KEPT_COMMITS:
             _parsed_commits.pop(next(iter(_parsed_commits)), None)
         _parsed_commits[oid] = commit
@@ -213,16 +213,25 @@ class ObjectStore:
                         found[name] = target
         return found
 
-    def _read(self, oid: Oid, expected: ObjectType) -> bytes:
+    def read_raw(self, oid: Oid) -> tuple[str, bytes]:
+        """Return an object of any kind: `blob`, `tree`, `commit` or `tag`, and its content.
+
+        Raises:
+            ObjectMissingError: It is not there, or damaged.
+        """
         try:
             kind, content = self._odb.read(oid.hex())
         except KeyError:
             raise _missing(oid) from None
-        except pygit2.GitError as error:
+        except (pygit2.GitError, ValueError) as error:
             raise ObjectMissingError(f"Object {oid.hex()} of the store can't be read: {error}.") from error
-        if kind != expected:
+        return ObjectType(kind).name.lower(), bytes(content)
+
+    def _read(self, oid: Oid, expected: ObjectType) -> bytes:
+        kind, content = self.read_raw(oid)
+        if kind != expected.name.lower():
             raise CheckpointNotFoundError(f"Object {oid.hex()} is not a {expected.name.lower()}.")
-        return bytes(content)
+        return content
 
     def _write(self, kind: ObjectType, content: bytes) -> bytes:
         try:
@@ -276,7 +285,8 @@ def _format_commit(commit: Commit) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def _parse_commit(oid: Oid, raw: bytes) -> Commit:
+def parse_commit(oid: Oid, raw: bytes) -> Commit:
+    """Return the commit of a raw object. Source: git's Documentation/user-manual.txt, "Commit Object"."""
     head, _, message = raw.partition(b"\n\n")
     fields = [line.split(b" ", 1) for line in head.split(b"\n")]
     tree = next(value for key, value in fields if key == b"tree")

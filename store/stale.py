@@ -21,14 +21,14 @@ def remove_stale_lock(store: str, path: str) -> bool:
         store: The bare repository.
         path: The lock file. The caller holds the store's own lock.
     """
-    if not os.path.exists(path) or _is_git_at_work(store):
+    if not os.path.exists(path) or is_git_at_work(store):
         return False
     os.unlink(path)
     _log.warning("removed %s, which a process that was killed had left", path)
     return True
 
 
-def _is_git_at_work(store: str) -> bool:
+def is_git_at_work(store: str) -> bool:
     """Tell whether a git process has anything to do with a store; one that can't be looked into may have."""
     for process in psutil.process_iter():
         try:
