@@ -11,16 +11,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from store.collected import note_removal
 from store.debris import find_debris, remove_debris
 from store.entries import Oid
 from store.errors import GitFailedError, StoreBusyError
-from store.files import find_free_bytes, flush_directory, measure_bytes, write_atomically
+from store.files import find_free_bytes, flush_directory, measure_bytes
 from store.git import run_git
 from store.held import PACK_PARTS, Pack, list_loose, list_packs, loose_path
 from store.history import forget_commit_graph, read_shallow, write_shallow
@@ -47,8 +47,6 @@ _DEAD_SHARE = 0.1
 """A pack with less garbage is left alone, unless all of it has to go."""
 _SMALL_COUNT = 20
 """So many packs, or ten times as many loose objects, are packed together."""
-PROCESS = uuid.uuid4().hex.encode()
-"""What this process writes into the stamp."""
 
 
 @dataclass(slots=True)
@@ -60,6 +58,8 @@ class Collected:
     debris_count: int = 0
     problems: list[str] = field(default_factory=list)
     """What was skipped, and why; everything else was collected."""
+    is_partial: bool = False
+    """Whether garbage is left, since there was too little disk to pack anew what is beside it."""
     failed: str | None = None
     """Why it could not be completed, if it could not."""
 
@@ -115,7 +115,6 @@ class _Collection:
         self._now = now
         self._reached = Reached()
         self._first: dict[str, Oid] = {}
-        self._is_partial = False
 
     def run(self, *, thorough: bool) -> None:
         """Go through all steps."""
@@ -185,7 +184,7 @@ class _Collection:
         with self._hold():
             roots = read_roots(self._layout, now=self._now)
             self._grow(roots, list(self._keep()))
-            write_atomically(self._layout.gc_stamp_file, PROCESS, flush=False)
+            note_removal(self._layout)
             self._bound_histories(roots)
             yield
         time.sleep(_PAUSE_S)
@@ -254,7 +253,7 @@ class _Collection:
         free = find_free_bytes(self._layout.store) - _SPARE_BYTES
         if sum(needed[pack.stem] for pack in worn) + loose_bytes <= free:
             return [worn]
-        self._is_partial = True
+        self.collected.is_partial = True
         self.collected.problems.append("little disk is free, so packs were rewritten one by one, as far as they fit.")
         fitting = [pack for pack in sorted(worn, key=lambda pack: needed[pack.stem]) if needed[pack.stem] <= free]
         return [*([[]] if loose_bytes <= free else []), *([pack] for pack in fitting)]
@@ -308,7 +307,7 @@ class _Collection:
         with self._hold():
             self._layout.restore_directories()
             forget_commit_graph(self._layout)
-            if not self._is_partial and read_roots(self._layout, now=self._now).named == self._first:
+            if not self.collected.is_partial and read_roots(self._layout, now=self._now).named == self._first:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._layout.gc_pending_file)
 

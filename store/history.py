@@ -19,10 +19,10 @@ from store.files import read_file, write_atomically
 from store.layout import tip_ref, watch_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from store.layout import Layout
-    from store.objects import Commit
+    from store.objects import Commit, ObjectStore
     from store.project_store import ProjectStore
 
 _HEX = re.compile(r"[0-9a-fA-F]{4,40}")
@@ -51,12 +51,17 @@ def list_history(store: ProjectStore, *, unhooked: bool = False) -> list[Commit]
         unhooked: The history of the states before changes that nobody announced.
     """
     project = store.project.hash
-    tip = store.objects.read_ref(watch_ref(project) if unhooked else tip_ref(project))
-    cut = read_shallow(store.layout)
+    ref = watch_ref(project) if unhooked else tip_ref(project)
+    return follow_history(store.objects, ref, read_shallow(store.layout))
+
+
+def follow_history(objects: ObjectStore, ref: str, cut: Collection[Oid]) -> list[Commit]:
+    """Return the commits below a ref, newest first, down to where histories are cut or can't be read further."""
+    tip = objects.read_ref(ref)
     commits: list[Commit] = []
     while tip is not None:
         try:
-            commit = store.objects.read_commit(tip)
+            commit = objects.read_commit(tip)
         except ObjectMissingError:
             break
         commits.append(commit)

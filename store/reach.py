@@ -34,6 +34,16 @@ class Growth:
     """What is not in the store though it is named."""
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Say how much room checkpoints take."""
+
+    kept_bytes: int
+    """What stays in any case."""
+    freed: list[int]
+    """What each further drop frees, in bytes."""
+
+
 class Reached:
     """Hold the ids of everything found so far."""
 
@@ -106,8 +116,8 @@ class Reached:
 
 def measure_drops(
     objects: ObjectStore, kept: Iterable[Oid], drops: Sequence[Oid], sizes: Mapping[bytes, int]
-) -> list[int]:
-    """Return what each of a series of checkpoints frees when it is dropped after those before it, in bytes.
+) -> Measured:
+    """Measure what each of a series of checkpoints frees when it is dropped after those before it.
 
     It is found from the end: what each one adds to all that is kept longer.
 
@@ -118,9 +128,9 @@ def measure_drops(
         sizes: How much room each object takes.
     """
     reached = Reached()
-    reached.grow(objects, kept, follow_parents=False)
+    below = reached.grow(objects, kept, follow_parents=False).added
     freed = [
         sum(sizes.get(oid, 0) for oid in reached.grow(objects, [drop], follow_parents=False).added)
         for drop in reversed(drops)
     ]
-    return freed[::-1]
+    return Measured(sum(sizes.get(oid, 0) for oid in below), freed[::-1])

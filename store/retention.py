@@ -81,21 +81,19 @@ def decide_project(
         return Decision(candidate, Verdict.KEEP, "its file can't be understood")
     if candidate.is_cut_off:
         return Decision(candidate, Verdict.KEEP, "a rollback was cut off")
-    if candidate.state is State.ORPHAN and candidate.hash in confirmed:
-        return Decision(candidate, Verdict.ORPHAN, "its workdir was deleted")
+    if candidate.state is State.ORPHAN:
+        if candidate.hash in confirmed:
+            return Decision(candidate, Verdict.ORPHAN, "its workdir was deleted")
+        return Decision(candidate, Verdict.KEEP, "its workdir was deleted, which nobody confirmed")
     if is_stale(candidate.last_touch, now=now, retention_days=retention_days):
         return Decision(candidate, Verdict.STALE, f"untouched for more than {retention_days:g} days")
     return Decision(candidate, Verdict.KEEP, _why_kept(candidate, retention_days))
 
 
 def _why_kept(candidate: Candidate, retention_days: float) -> str:
-    match candidate.state:
-        case State.ORPHAN:
-            return "its workdir was deleted, which nobody confirmed"
-        case State.DETACHED:
-            return "its volume is not mounted"
-        case _:
-            return "no retention is set" if retention_days <= 0 else f"touched within {retention_days:g} days"
+    if candidate.state is State.DETACHED:
+        return "its volume is not mounted"
+    return "no retention is set" if retention_days <= 0 else f"touched within {retention_days:g} days"
 
 
 def is_stale(last_touch: float, *, now: float, retention_days: float) -> bool:

@@ -17,6 +17,7 @@ from config.settings import NestedRepos
 from store.apply import ASIDE
 from store.baseline import refresh, too_many_files
 from store.capture import Limits, Scope
+from store.collected import is_own_removal, sign_store
 from store.errors import ObjectMissingError, TooManyFilesError
 from store.patterns import Patterns, pattern_of
 from store.scan import scan
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from store.baseline import Baseline
+    from store.collected import StoreSign
+    from store.entries import Oid
     from store.ignore import IgnoreRules
+    from store.layout import Layout
     from store.objects import ObjectStore
     from store.project import Project
     from store.project_store import ProjectStore
@@ -69,6 +73,7 @@ class Engine:
         self._rules: IgnoreRules | None = None
         self._unannounced = Unannounced(project.root)
         self._refusal: Refusal | None = None
+        self._store_sign: StoreSign | None = None
 
     def allow_watching(self) -> None:
         """Follow events from the next look on, where this home does so at all."""
@@ -128,6 +133,7 @@ class Engine:
         if on_progress is not None:
             limits = replace(limits, on_progress=on_progress)
         self._follow_terms(store, settings)
+        self._follow_store(store.layout)
         is_seen = self._watch is not None and self._watch.barrier(min(_BARRIER_S, deadline - time.monotonic()))
         dirty = self._dirty.take()
         if self._refusal is not None and is_seen and self._is_refused_still(dirty, limits):
@@ -160,6 +166,15 @@ class Engine:
         self._dirty.need_scan(reason)
         if self._watch is not None:
             self._watch.refresh(reason)
+
+    def list_needed(self, layout: Layout) -> list[Oid]:
+        """Return what the next look rests on, and no ref may name, so that a collection leaves it."""
+        self._follow_store(layout)
+        return [] if self._baseline is None else [self._baseline.tree]
+
+    def forget(self) -> None:
+        """Know nothing of the project any more: it is gone from the store."""
+        self._baseline = None
 
     def note_path(self, path: bytes) -> None:
         """Look at a path again next time, whatever the events say."""
@@ -222,6 +237,14 @@ class Engine:
         """Tell whether a project that was too large when it was last walked is so still, without a walk."""
         holds = self._refusal is not None and self._refusal.still_holds(dirty, max_files=limits.max_files)
         return holds and not _change_rules(dirty.paths)
+
+    def _follow_store(self, layout: Layout) -> None:
+        """Forget the state of the files when another process removed objects, since some of it may be gone."""
+        sign, known = sign_store(layout), self._store_sign
+        if sign != known:
+            self._store_sign = sign
+            if known is not None and not is_own_removal(layout, known):
+                self._baseline = None
 
     def _follow_terms(self, store: ProjectStore, settings: Settings) -> None:
         patterns = Patterns(

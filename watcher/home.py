@@ -204,6 +204,7 @@ class Home:
         self._watched: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
         self._are_excludes_fresh = False
         self._workdirs: dict[ProjectHash, str] = {}
+        self._last_work = time.monotonic()
 
     def load_record(self, project: ProjectHash) -> ProjectRecord | None:
         """Return what is known of a project; a damaged file counts as nothing known."""
@@ -302,6 +303,7 @@ class Home:
             StoreBusyError: Somebody else held the lock for that long.
             NoSpaceError: The disk is full.
         """
+        self._last_work = time.monotonic()
         deadline = time.monotonic() + wait_s
         settings, _ = self.settings()
         with self.hold(wait_s=wait_s), _telling_full_disk():
@@ -316,6 +318,10 @@ class Home:
         if not self._are_excludes_fresh and refresh_excludes(self.layout, shipped):
             _log.info("The default excludes of a newer version were merged into %s.", self.layout.exclude_file)
         self._are_excludes_fresh = True
+
+    def idle_s(self) -> float:
+        """Return for how long no project was worked on."""
+        return time.monotonic() - self._last_work
 
     def close(self) -> None:
         """Stop every watch, and flush what was written."""

@@ -18,10 +18,12 @@ from store.errors import ChangedMeanwhileError, CorruptFileError, StoreError
 from store.files import to_path
 from store.git import find_git
 from store.history import list_checkpoints, resolve_checkpoint
+from store.layout import ProjectHash
 from store.objects import ObjectStore
 from store.plan import Mode
 from store.project import Project, list_projects
 from store.project_store import open_project_store
+from store.prune import Policy
 from store.restore import finish_rollback, roll_back, take_back_rollback
 from store.standings import Selection
 from store.state import state_of
@@ -30,17 +32,19 @@ from watcher.agents import find_adapter
 from watcher.events import CONTAINERS, parse_event
 from watcher.hooks import handle_event
 from watcher.open_calls import go_on_from_here, record_open_calls
-from watcher.overview import describe_home
+from watcher.overview import describe_home, describe_maintenance
 from watcher.reasons import mask_secrets, one_line
 from watcher.rollback import describe_to_agent
 from watcher.selection import find_pattern, find_selected, is_pattern
 from watcher.turns import count_turns_since
+from watcher.upkeep import Upkeep
 from watcher.view import (
     describe_checkpoint,
     describe_cut_off,
     describe_diff,
     describe_health,
     describe_left_out,
+    describe_pruned,
     describe_rollback,
 )
 
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     from watcher.home import Desk, Home
     from watcher.progress import Progress
 
+_MANY = 1e12
 _WAIT_S = 600.0
 """How long a command given by hand may take; agents' hooks have their own deadline."""
 
@@ -59,9 +64,20 @@ _WAIT_S = 600.0
 class Operations:
     """Answer requests on one home."""
 
-    def __init__(self, home: Home, *, serving: bool) -> None:
+    def __init__(
+        self, home: Home, *, serving: bool, next_runs: Callable[[], Mapping[str, float | None]] = dict
+    ) -> None:
+        """Prepare.
+
+        Args:
+            home: Whose requests.
+            serving: Whether this process is the service.
+            next_runs: Returns when jobs run next, in seconds since the epoch.
+        """
         self._home = home
         self._serving = serving
+        self.upkeep = Upkeep(home)
+        self._next_runs = next_runs
         self._long_methods: dict[str, Callable[[Mapping[str, object], Progress | None], dict[str, object]]] = {
             "take": self.take,
             "watch": self.watch,
@@ -74,6 +90,8 @@ class Operations:
             "rollback.settle": self.settle,
             "rollback.diff": self.diff,
             "status": self.status,
+            "prune": self.prune,
+            "clear": self.clear,
             "ping": self.ping,
         }
 
@@ -244,7 +262,31 @@ class Operations:
     def status(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Describe the store at a glance."""
         del arguments
-        return describe_home(self._home, serving=self._serving)
+        return describe_home(self._home, serving=self._serving) | {
+            "maintenance": describe_maintenance(self._home, self.upkeep, self._next_runs(), now=time.time())
+        }
+
+    def prune(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Sweep now, or say what a sweep would do."""
+        settings, _ = self._home.settings()
+        policy = Policy(
+            retention_days=_number(arguments, "retention_days", default=settings.retention_days),
+            max_bytes=int(_number(arguments, "max_size_mb", default=settings.max_total_size_mb) * 1024 * 1024) or None,
+            confirmed=_hashes(arguments, "orphans"),
+            dry_run=arguments.get("dry_run") is True,
+        )
+        return describe_pruned(self.upkeep.sweep(policy, now=time.time()))
+
+    def clear(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Remove everything, or the archives of older repositories only."""
+        is_legacy = arguments.get("legacy") is True
+        cleared = self.upkeep.clear_archives() if is_legacy else self.upkeep.clear()
+        return {
+            "deleted": cleared.count,
+            "bytes_freed": cleared.freed_bytes,
+            "errors": len(cleared.problems),
+            "problems": list(cleared.problems),
+        }
 
     def _take(self, project: Project, reason: str, on_progress: Progress | None) -> dict[str, object]:
         started = time.monotonic()
@@ -389,6 +431,22 @@ def _text(arguments: Mapping[str, object], name: str, *, default: str | None = N
     if not isinstance(value, str):
         raise UsageError(f"`{name}` must be given, as text.")
     return value
+
+
+def _number(arguments: Mapping[str, object], name: str, *, default: float) -> float:
+    value = arguments.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _MANY:
+        raise UsageError(f"`{name}` must be a number, 0 or more.")
+    return value
+
+
+def _hashes(arguments: Mapping[str, object], name: str) -> frozenset[ProjectHash]:
+    value = arguments.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise UsageError(f"`{name}` must be a list of projects' hashes.")
+    return frozenset(ProjectHash(each) for each in value)
 
 
 def _path(arguments: Mapping[str, object], name: str, *, default: str | None = None) -> str:

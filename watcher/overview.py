@@ -6,19 +6,24 @@ import os
 from typing import TYPE_CHECKING
 
 from config.errors import CheckpointError
+from store.archives import list_archives
 from store.errors import CorruptFileError, StoreError
 from store.files import measure_bytes
 from store.git import find_git
 from store.history import list_checkpoints
 from store.project import Project, list_projects, list_set_aside
 from store.project_store import open_project_store
+from store.prune import read_last_prune
 from store.volumes import judge
 from watcher.client import Client
 from watcher.view import describe_checkpoint, describe_cut_off, describe_health
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from store.project import ProjectRecord
     from watcher.home import Home
+    from watcher.upkeep import Upkeep
 
 _PING_S = 1.0
 
@@ -33,7 +38,10 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
     _, problem = home.settings()
     watched = set(home.watched())
     store_bytes = measure_bytes(home.layout.store)
-    archives = _list_archives(home.paths.base)
+    archives = [
+        {"name": archive.name, "size_bytes": archive.size_bytes, "mtime": archive.mtime}
+        for archive in list_archives(home.paths.base)
+    ]
     projects = [
         {"hash": name, "workdir": None, "state": "unknown", "error": record.message}
         if isinstance(record, CorruptFileError)
@@ -55,6 +63,31 @@ def describe_home(home: Home, *, serving: bool) -> dict[str, object]:
         "git": find_git(os.environ.get("PATH")),
         "problem": problem,
         "damaged": list_set_aside(home.layout),
+    }
+
+
+def describe_maintenance(
+    home: Home, upkeep: Upkeep, next_runs: Mapping[str, float | None], *, now: float
+) -> dict[str, object]:
+    """Return when maintenance was done and will be; times are seconds since the epoch, null where there is none.
+
+    Args:
+        home: Whose store.
+        upkeep: Its maintenance.
+        next_runs: When jobs look next whether there is work; none without the service.
+        now: Seconds since the epoch.
+    """
+    settings, _ = home.settings()
+    last = read_last_prune(home.layout)
+    looks_at = next_runs.get("sweep")
+    due_at = None if last is None or last > now else last + settings.min_interval_hours * 3600
+    is_pending = os.path.exists(home.layout.gc_pending_file)
+    return {
+        "last_sweep": last,
+        "next_sweep": None if looks_at is None or not settings.auto_prune else max(looks_at, due_at or 0.0),
+        "gc_pending": is_pending,
+        "last_gc": upkeep.last_gc,
+        "next_gc": next_runs.get("gc") if is_pending else None,
     }
 
 
@@ -99,18 +132,3 @@ def _describe_project(home: Home, project: Project, record: ProjectRecord, *, is
     except StoreError as error:
         described["error"] = error.message
     return described
-
-
-def _list_archives(base: str) -> list[dict[str, object]]:
-    try:
-        names = sorted(name for name in os.listdir(base) if name.startswith("legacy-"))
-    except FileNotFoundError:
-        return []
-    return [
-        {
-            "name": name,
-            "size_bytes": measure_bytes(os.path.join(base, name)),
-            "mtime": os.stat(os.path.join(base, name)).st_mtime,
-        }
-        for name in names
-    ]

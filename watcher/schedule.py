@@ -34,6 +34,11 @@ class Schedule:
         """
         self._scheduler.add_job(job, "interval", seconds=interval_s, id=name, replace_existing=True)
 
+    def next_runs(self) -> dict[str, float | None]:
+        """Return when each job runs next, in seconds since the epoch."""
+        jobs = self._scheduler.get_jobs() if self._scheduler.running else []
+        return {job.id: job.next_run_time.timestamp() if job.next_run_time else None for job in jobs}
+
     def start(self) -> None:
         """Begin to run jobs."""
         self._scheduler.start()

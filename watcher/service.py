@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ _STOP_S = 30.0
 _AUDIT_INTERVAL_S = 3600.0
 """How often everything is looked at, for changes that give no events, such as those through mmap."""
 _FIRST_LOOK_S = 3600.0
+_SWEEP_LOOK_S = 600.0
+"""How often it is asked whether a sweep is due; the first time not at the start."""
+_GC_LOOK_S = 120.0
+_IDLE_S = 30.0
+"""How long nobody must have asked for anything before space is reclaimed."""
 
 
 class Service:
@@ -51,10 +57,10 @@ class Service:
         self._stopping = threading.Event()
         self._home = Home(paths, user_home=os.path.expanduser("~"), follow_events=True, on_change=self._note_change)
         self._settling = Settling(self._home)
-        self._operations = Operations(self._home, serving=True)
+        self._schedule = Schedule()
+        self._operations = Operations(self._home, serving=True, next_runs=self._schedule.next_runs)
         self._server = Server(paths.socket, self._dispatch)
         self._lock = FileLock(os.path.join(paths.home, ".checkpoints-service.lock"), mode=0o600, fallback_to_soft=False)
-        self._schedule = Schedule()
 
     def run(self, *, on_ready: Callable[[tuple[str, ...]], None]) -> None:
         """Serve until a signal or a request says stop.
@@ -91,6 +97,8 @@ class Service:
                 _log.error("git was not found on PATH: no checkpoints are taken")
             first_look.start()
             self._schedule.every(_AUDIT_INTERVAL_S, "audit", self._audit)
+            self._schedule.every(_SWEEP_LOOK_S, "sweep", self._sweep)
+            self._schedule.every(_GC_LOOK_S, "gc", self._collect)
             self._schedule.start()
             self._settling.start()
             on_ready(self._home.watched())
@@ -98,6 +106,7 @@ class Service:
         finally:
             _log.info("stopping")
             self._stopping.set()
+            self._operations.upkeep.stop()
             self._schedule.stop()
             self._settling.stop()
             self._server.stop(_STOP_S)
@@ -140,6 +149,15 @@ class Service:
                 return
             engine.distrust("audit")
             self._look_at(engine.project)
+
+    def _sweep(self) -> None:
+        """Sweep, if that is due."""
+        self._operations.upkeep.sweep_if_due(now=time.time())
+
+    def _collect(self) -> None:
+        """Reclaim space, if there is something to reclaim and nobody is at work."""
+        if self._home.idle_s() >= _IDLE_S:
+            self._operations.upkeep.collect_if_pending(now=time.time())
 
 
 def _log_to_file(paths: Paths) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from store.errors import CorruptFileError
 from store.files import make_private_directory, read_json_object, to_seconds, write_json
 from store.layout import ProjectHash
-from watcher.turns import OpenCall, Owner, Session, Turn, reopen
+from watcher.turns import OpenCall, Owner, Session, Turn, forget_project, reopen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +91,14 @@ class Sessions:
             for path in self._list():
                 session = self._load(path)
                 if session is not None and (after := reopen(session, project, notice)) != session:
+                    self._write(path, {**(read_json_object(path) or {}), **_format(after)}, after)
+
+    def forget_project(self, project: ProjectHash) -> None:
+        """Drop what every session remembers of a project that is gone from the store."""
+        with self._guard:
+            for path in self._list():
+                session = self._load(path)
+                if session is not None and (after := forget_project(session, project)) != session:
                     self._write(path, {**(read_json_object(path) or {}), **_format(after)}, after)
 
     def forget(self, name: str) -> None:

@@ -204,6 +204,28 @@ def end_call(session: Session, call: str, project: ProjectHash) -> Session:
     return replace(session, open_calls=MappingProxyType(calls))
 
 
+def forget_project(session: Session, project: ProjectHash) -> Session:
+    """Return a session that knows nothing of one project."""
+    calls = {
+        name: replace(call, states={each: state for each, state in call.states.items() if each != project})
+        for name, call in session.open_calls.items()
+    }
+    return replace(
+        session,
+        turns=tuple(
+            replace(
+                turn,
+                served=MappingProxyType({each: oid for each, oid in turn.served.items() if each != project}),
+                reopened=turn.reopened - {project},
+            )
+            for turn in session.turns
+        ),
+        open_calls=MappingProxyType(
+            {name: call for name, call in calls.items() if call.states or not session.open_calls[name].states}
+        ),
+    )
+
+
 def count_turns_since(session: Session, project: ProjectHash, checkpoints: Collection[str]) -> int:
     """Return how many turns have to be undone to be back where a project was.
 

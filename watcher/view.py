@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError
 from store.journal import find_journal
+from store.retention import State, Verdict
 from store.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from store.layout import Layout
     from store.objects import Commit
     from store.project import Project, ProjectRecord
+    from store.prune import Pruned
     from store.restore import Rollback
+    from store.retention import Decision
 
 SHORT_DIGITS = 7
 
@@ -160,3 +163,37 @@ def _guess_kind(subject: str) -> str:
     if subject.startswith("pre-rollback snapshot"):
         return "pre-rollback"
     return "tool" if subject.startswith("before ") else "manual"
+
+
+def describe_pruned(pruned: Pruned) -> dict[str, object]:
+    """Return the JSON of a sweep. What went is counted, what stayed is named with its reason."""
+    stale, orphans = pruned.list_decided(Verdict.STALE), pruned.list_decided(Verdict.ORPHAN)
+    kept = pruned.list_decided(Verdict.KEEP)
+    return {
+        "scanned": len(pruned.decisions),
+        "deleted_orphan": len(orphans),
+        "deleted_stale": len(stale) + len(pruned.archives),
+        "dropped_checkpoints": pruned.dropped,
+        "kept": [
+            {
+                "hash": each.candidate.hash,
+                "workdir": each.candidate.workdir,
+                "state": each.candidate.state.value,
+                "reason": each.reason,
+            }
+            for each in kept
+        ],
+        "errors": len(pruned.problems),
+        "bytes_freed": pruned.freed_bytes,
+        "over_cap": pruned.is_over_cap,
+        "dry_run": pruned.dry_run,
+        "orphans": [_name_project(pruned, each) for each in (*orphans, *kept) if each.candidate.state is State.ORPHAN],
+        "stale": [_name_project(pruned, each) for each in stale],
+        "legacy": [archive.name for archive in pruned.archives],
+        "problems": pruned.problems,
+    }
+
+
+def _name_project(pruned: Pruned, decision: Decision) -> dict[str, object]:
+    project = decision.candidate.hash
+    return {"hash": project, "workdir": decision.candidate.workdir, "commits": pruned.commit_counts.get(project, 0)}

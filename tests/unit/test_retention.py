@@ -23,24 +23,25 @@ from store.retention import (
 _HASH = ProjectHash("0" * 16)
 
 
-@given(
-    st.sampled_from(State),
-    st.floats(0, 1e9),
-    st.floats(0, 1e9),
-    st.floats(0, 1000),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
+_CANDIDATES = st.builds(
+    Candidate,
+    hash=st.just(_HASH),
+    workdir=st.sampled_from(["/x", None]),
+    last_touch=st.floats(0, 1e9),
+    state=st.sampled_from(State),
+    is_cut_off=st.booleans(),
 )
+
+
+@given(_CANDIDATES, st.floats(0, 1e9), st.floats(0, 1000), st.booleans())
 def test_a_project_goes_only_when_stale_or_a_confirmed_orphan(
-    state: State, touched: float, now: float, days: float, known: bool, cut_off: bool, confirmed: bool
+    candidate: Candidate, now: float, days: float, confirmed: bool
 ) -> None:
-    candidate = Candidate(_HASH, "/x" if known else None, touched, state, cut_off)
     decision = decide_project(candidate, now=now, retention_days=days, confirmed={_HASH} if confirmed else ())
-    may_go = known and not cut_off
-    is_old = days > 0 and touched < now - days * 86400
-    assert (decision.verdict is Verdict.ORPHAN) == (may_go and confirmed and state is State.ORPHAN)
-    assert (decision.verdict is Verdict.STALE) == (may_go and is_old and decision.verdict is not Verdict.ORPHAN)
+    may_go = candidate.workdir is not None and not candidate.is_cut_off
+    is_old = days > 0 and candidate.last_touch < now - days * 86400
+    assert (decision.verdict is Verdict.ORPHAN) == (may_go and confirmed and candidate.state is State.ORPHAN)
+    assert (decision.verdict is Verdict.STALE) == (may_go and is_old and candidate.state is not State.ORPHAN)
     assert decision.reason
 
 

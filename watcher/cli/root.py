@@ -112,8 +112,23 @@ def _current_directory() -> str:
 
 def _register() -> None:
     """Add every command to the root."""
-    from watcher.cli import agent, diff, hook, ping, rollback, run, serve, service, status, take, watch  # noqa: PLC0415 - they import this module
+    from watcher.cli import (  # noqa: PLC0415 - they import this module
+        agent,
+        clear,
+        diff,
+        hook,
+        ping,
+        prune,
+        rollback,
+        run,
+        serve,
+        service,
+        status,
+        take,
+        watch,
+    )
 
-    for module in (agent, diff, hook, ping, rollback, run, serve, service, status, take, watch):
+    for module in (agent, clear, diff, hook, ping, prune, rollback, run, serve, service, status, take, watch):
         root.add_command(module.command)
+    root.add_command(clear.legacy_command)
     root.add_command(status.command, "list")

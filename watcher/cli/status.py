@@ -42,6 +42,9 @@ def render_status(status: dict[str, object], limit: int, *, now: float) -> str:
     if archives:
         lines += ["", f"Legacy archives ({len(archives)}):"]
         lines += [f"  {archive['name']:<40}{format_size(archive['size_bytes']):>18}" for archive in archives[:limit]]
+        if len(archives) > limit:
+            lines.append(f"  … {len(archives) - limit} more, see --limit")
+        lines += ["", "Clear with: hermes-checkpoints clear-legacy"]
     return "\n".join(lines)
 
 
