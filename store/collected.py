@@ -7,7 +7,6 @@ asked for, in another one it is forgotten and looked up anew.
 from __future__ import annotations
 
 import os
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,10 @@ from store.files import read_file, write_atomically
 if TYPE_CHECKING:
     from store.layout import Layout
 
-_PROCESS = uuid.uuid4().hex.encode()
-"""What this process writes into the stamp."""
 
-
-def note_removal(layout: Layout) -> None:
+def note_removal(layout: Layout, remover: bytes) -> None:
     """Write the stamp, before objects are removed. The caller holds the lock."""
-    write_atomically(layout.gc_stamp_file, _PROCESS, flush=False)
+    write_atomically(layout.gc_stamp_file, remover, flush=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +34,9 @@ def sign_store(layout: Layout) -> StoreSign:
     return StoreSign(_sign(os.path.join(layout.store, "HEAD")), _sign(layout.gc_stamp_file))
 
 
-def is_own_removal(layout: Layout, before: StoreSign) -> bool:
-    """Tell whether all that was removed since was removed by this process, which asks for what it needs before."""
-    return before.made == sign_store(layout).made and read_file(layout.gc_stamp_file) == _PROCESS
+def is_own_removal(layout: Layout, before: StoreSign, remover: bytes) -> bool:
+    """Tell whether all that was removed since was removed by one that asks for what is needed before."""
+    return before.made == sign_store(layout).made and read_file(layout.gc_stamp_file) == remover
 
 
 def _sign(path: str) -> tuple[int, int] | None:

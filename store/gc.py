@@ -70,6 +70,7 @@ def collect(
     *,
     now: float,
     keep: Callable[[], Iterable[Oid]] = tuple,
+    remover: bytes = b"",
     thorough: bool = False,
 ) -> Collected:
     """Remove what nothing names, and pack what is left.
@@ -79,6 +80,7 @@ def collect(
         hold: Takes the lock for the body of a `with`; that is done many times.
         now: Seconds since the epoch.
         keep: Called under the lock; returns what a process has in mind and no ref names.
+        remover: Whoever asked for what `keep` returns; others forget what they have in mind.
         thorough: Whether all garbage goes, whatever that costs; otherwise packs with little of it are left alone.
 
     Raises:
@@ -93,7 +95,7 @@ def collect(
         raise StoreBusyError(f"The store is being cleaned up already: {layout.base}") from None
     try:
         before = measure_bytes(layout.store)
-        work = _Collection(layout, hold, keep, now)
+        work = _Collection(layout, hold, keep, remover, now)
         try:
             work.run(thorough=thorough)
         except (GitFailedError, OSError) as error:
@@ -107,11 +109,14 @@ def collect(
 class _Collection:
     """Carry one collection out."""
 
-    def __init__(self, layout: Layout, hold: Hold, keep: Callable[[], Iterable[Oid]], now: float) -> None:
+    def __init__(
+        self, layout: Layout, hold: Hold, keep: Callable[[], Iterable[Oid]], remover: bytes, now: float
+    ) -> None:
         self.collected = Collected()
         self._layout = layout
         self._hold = hold
         self._keep = keep
+        self._remover = remover
         self._now = now
         self._reached = Reached()
         self._first: dict[str, Oid] = {}
@@ -184,7 +189,7 @@ class _Collection:
         with self._hold():
             roots = read_roots(self._layout, now=self._now)
             self._grow(roots, list(self._keep()))
-            note_removal(self._layout)
+            note_removal(self._layout, self._remover)
             self._bound_histories(roots)
             yield
         time.sleep(_PAUSE_S)

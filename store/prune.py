@@ -63,13 +63,15 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Say how a sweep reaches those who use the store. The last two are called under the lock."""
+    """Say how a sweep reaches those who use the store. `list_needed` and `forget` are called under the lock."""
 
     hold: Hold
     classify: Callable[[ProjectHash, ProjectRecord], State]
     """Tells whether a project's workdir is there."""
     list_needed: Callable[[], Iterable[Oid]] = tuple
     """Returns what a process has in mind and no ref names."""
+    remover: bytes = b""
+    """Names whoever asks for that; others forget what they have in mind when objects are removed."""
     forget: Callable[[ProjectHash], None] = lambda _: None
     """Drops what is remembered elsewhere of a project that is gone."""
 
@@ -129,6 +131,8 @@ class _Sweep:
         self._now = now
         self._garbage_bytes = 0
         """What nothing names, as last measured."""
+        self._last_dropped = ""
+        """The history that lost a checkpoint last; the next one has its turn."""
         self._is_cramped = False
         """Whether garbage is left for want of disk: no history is dropped to pay for that."""
 
@@ -228,7 +232,14 @@ class _Sweep:
     def _collect(self) -> Collected | None:
         """Reclaim space; nothing comes back when that failed, and the sweep is over."""
         self._bring_times_down()
-        done = collect(self._layout, self._owner.hold, now=self._now, keep=self._owner.list_needed, thorough=True)
+        done = collect(
+            self._layout,
+            self._owner.hold,
+            now=self._now,
+            keep=self._owner.list_needed,
+            remover=self._owner.remover,
+            thorough=True,
+        )
         self.pruned.problems += [problem for problem in done.problems if problem not in self.pruned.problems]
         self._is_cramped = done.is_partial
         if done.failed is not None:
@@ -255,12 +266,13 @@ class _Sweep:
             if excess <= 0:
                 return
             histories = self._list_histories()
-            order = list_droppable(histories)
+            order = list_droppable(_begin_after(self._last_dropped, histories))
             freed = self._measure_drops(histories, order, self._measure_objects())
             count = count_drops(freed, excess)
             if count == 0 or self._is_cramped:
                 break
             self.pruned.dropped += self._drop(histories, order[:count])
+            self._last_dropped = order[count - 1]
             if self._collect() is None:
                 break
             if size - measure_bytes(self._layout.store) < _FREED_SHARE * sum(freed[:count]):
@@ -377,6 +389,11 @@ def write_last_prune(layout: Layout, *, now: float) -> None:
     """Remember a sweep that went well."""
     if os.path.isdir(layout.base):
         write_atomically(layout.last_prune_file, f"{now}".encode())
+
+
+def _begin_after(name: str, histories: Mapping[str, list[Commit]]) -> dict[str, list[Commit]]:
+    """Return the histories with those that had their turn last."""
+    return dict(sorted(histories.items(), key=lambda each: (each[0] <= name, each[0])))
 
 
 def _is_main(name: str) -> bool:

@@ -51,18 +51,25 @@ class Engine:
     """Know the state of one project's files. Its methods are called with the store's lock held."""
 
     def __init__(
-        self, project: Project, *, follow_events: bool, on_change: Callable[[Engine], None] | None = None
+        self,
+        project: Project,
+        *,
+        follow_events: bool,
+        home_name: bytes = b"",
+        on_change: Callable[[Engine], None] | None = None,
     ) -> None:
-        """Prepare to know a project.
+        """Know nothing yet.
 
         Args:
             project: Which one.
             follow_events: Whether its files are watched.
+            home_name: What the home it belongs to is named by when it has objects removed from the store.
             on_change: Called on a thread of the watch after something changed; it must be quick.
         """
         self.project = project
         self._on_change = on_change
         self._follow_events = follow_events
+        self._home_name = home_name
         self._may_watch = True
         self._dirty = DirtySet("not looked at yet")
         self._watch: ProjectWatch | None = None
@@ -243,7 +250,7 @@ class Engine:
         sign, known = sign_store(layout), self._store_sign
         if sign != known:
             self._store_sign = sign
-            if known is not None and not is_own_removal(layout, known):
+            if known is not None and not is_own_removal(layout, known, self._home_name):
                 self._baseline = None
 
     def _follow_terms(self, store: ProjectStore, settings: Settings) -> None:

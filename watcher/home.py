@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 import time
+import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -195,6 +196,8 @@ class Home:
         self.paths = paths
         self.layout = Layout(paths.base, paths.lock_file)
         self.sessions = Sessions(self.layout.sessions_directory)
+        self.name = uuid.uuid4().hex.encode()
+        """By which its own removals of objects are told from those of others."""
         self._user_home = os.path.realpath(user_home)
         self._follow_events = follow_events
         self._settings = SettingsSource(paths.config_file)
@@ -222,7 +225,7 @@ class Home:
         engine = self._engines.get(project.hash)
         if engine is None:
             engine = self._engines[project.hash] = Engine(
-                project, follow_events=self._follow_events, on_change=self._on_change
+                project, follow_events=self._follow_events, home_name=self.name, on_change=self._on_change
             )
         return engine
 

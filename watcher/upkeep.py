@@ -79,7 +79,7 @@ class Upkeep:
         Raises:
             StoreBusyError: Other maintenance is at work, or the store was busy for too long.
         """
-        owner = Owner(self._hold, classify, self._list_needed, self._forget)
+        owner = Owner(self._hold, classify, self._list_needed, self._home.name, self._forget)
         if policy.dry_run:
             return prune(self._home.layout, owner, policy, now=now)
         with self._alone():
@@ -113,7 +113,7 @@ class Upkeep:
             return False
         try:
             with self._alone():
-                done = collect(layout, self._hold, now=now, keep=self._list_needed)
+                done = collect(layout, self._hold, now=now, keep=self._list_needed, remover=self._home.name)
         except StoreError as error:
             _log.info("no gc: %s", error.message)
             return False

