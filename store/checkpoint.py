@@ -108,7 +108,7 @@ def take_checkpoint(
 def record_state(store: ProjectStore, baseline: Baseline, label: Label) -> Oid:
     """Write the baseline into the store as a commit that is in no history, and return its id.
 
-    It is found again until the next gc.
+    It is found again until the next gc; one that an open call names, for a day.
     """
     if baseline.tree == EMPTY_TREE:
         store.objects.write_tree({})

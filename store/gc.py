@@ -49,6 +49,20 @@ _SMALL_COUNT = 20
 """So many packs, or ten times as many loose objects, are packed together."""
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Say how a collection reaches whoever has it done, and lets them go on working."""
+
+    hold: Hold
+    """Takes the lock for the body of a `with`; that is done many times."""
+    list_needed: Callable[[], Iterable[Oid]] = tuple
+    """Called under the lock; returns what the caller has in mind and no ref names."""
+    name: bytes = b""
+    """Names the caller; others forget what they have in mind when objects are removed."""
+    is_given_up: Callable[[], bool] = lambda: False
+    """Tells whether the caller does not want it done any more."""
+
+
 @dataclass(slots=True)
 class Collected:
     """Say what came of a collection."""
@@ -66,21 +80,17 @@ class Collected:
 
 def collect(
     layout: Layout,
-    hold: Hold,
+    caller: Caller,
     *,
     now: float,
-    keep: Callable[[], Iterable[Oid]] = tuple,
-    remover: bytes = b"",
     thorough: bool = False,
 ) -> Collected:
     """Remove what nothing names, and pack what is left.
 
     Args:
         layout: The store. The caller does not hold its lock.
-        hold: Takes the lock for the body of a `with`; that is done many times.
+        caller: Who has it done.
         now: Seconds since the epoch.
-        keep: Called under the lock; returns what a process has in mind and no ref names.
-        remover: Whoever asked for what `keep` returns; others forget what they have in mind.
         thorough: Whether all garbage goes, whatever that costs; otherwise packs with little of it are left alone.
 
     Raises:
@@ -95,7 +105,7 @@ def collect(
         raise StoreBusyError(f"The store is being cleaned up already: {layout.base}") from None
     try:
         before = measure_bytes(layout.store)
-        work = _Collection(layout, hold, keep, remover, now)
+        work = _Collection(layout, caller, now)
         try:
             work.run(thorough=thorough)
         except (GitFailedError, OSError) as error:
@@ -109,14 +119,11 @@ def collect(
 class _Collection:
     """Carry one collection out."""
 
-    def __init__(
-        self, layout: Layout, hold: Hold, keep: Callable[[], Iterable[Oid]], remover: bytes, now: float
-    ) -> None:
+    def __init__(self, layout: Layout, caller: Caller, now: float) -> None:
         self.collected = Collected()
         self._layout = layout
-        self._hold = hold
-        self._keep = keep
-        self._remover = remover
+        self._caller = caller
+        self._hold = caller.hold
         self._now = now
         self._reached = Reached()
         self._first: dict[str, Oid] = {}
@@ -148,7 +155,7 @@ class _Collection:
         """Find out what is named, while others go on."""
         with self._hold():
             roots = read_roots(self._layout, now=self._now)
-            kept = list(self._keep())
+            kept = list(self._caller.list_needed())
         self._first = dict(roots.named)
         self._tell_damage(roots, self._grow(roots, [*kept, *self._list_indexed()]))
 
@@ -188,8 +195,8 @@ class _Collection:
         """Hold the lock for one piece, with everything needed that is named by now."""
         with self._hold():
             roots = read_roots(self._layout, now=self._now)
-            self._grow(roots, list(self._keep()))
-            note_removal(self._layout, self._remover)
+            self._grow(roots, list(self._caller.list_needed()))
+            note_removal(self._layout, self._caller.name)
             self._bound_histories(roots)
             yield
         time.sleep(_PAUSE_S)
@@ -299,7 +306,13 @@ class _Collection:
             for oid in sorted(wanted)
         )
         command = ["pack-objects", "-q", "--threads=1", "--window-memory=64m", "--delta-base-offset"]
-        printed = run_git(store, [*command, os.path.join(directory, "pack")], stdin=lines, timeout_s=_PACK_TIMEOUT_S)
+        printed = run_git(
+            store,
+            [*command, os.path.join(directory, "pack")],
+            stdin=lines,
+            timeout_s=_PACK_TIMEOUT_S,
+            is_given_up=self._caller.is_given_up,
+        )
         stem = os.path.join(directory, f"pack-{printed.decode().strip()}")
         flush_directory(directory)
         for pack in list_packs(store):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from store.errors import GitFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _SEALED_OPTIONS = (
     "--no-pager",
@@ -41,6 +42,9 @@ _SEALED_OPTIONS = (
 )  # fmt: skip
 
 
+_LOOK_UP_S = 0.2
+
+
 @cache
 def find_git(search_path: str | None = None) -> str | None:
     """Return the git program's path, or nothing when it is not installed."""
@@ -57,7 +61,7 @@ class WorkTree:
     """An index of the store's own; never the project's."""
 
 
-def run_git(
+def run_git(  # noqa: PLR0913 - each is a term of one command
     store: str,
     arguments: Sequence[str | bytes],
     *,
@@ -65,6 +69,7 @@ def run_git(
     work_tree: WorkTree | None = None,
     are_pathspecs_literal: bool = True,
     timeout_s: float = 60,
+    is_given_up: Callable[[], bool] | None = None,
 ) -> bytes:
     """Run one git command on the bare store and return what it printed.
 
@@ -75,6 +80,7 @@ def run_git(
         work_tree: The files that the command looks at, if it looks at any.
         are_pathspecs_literal: Whether paths are names and no patterns.
         timeout_s: After this the command is killed.
+        is_given_up: Asked now and then; once it says so, the command is killed.
 
     Raises:
         GitFailedError: git is missing, failed or took too long.
@@ -89,23 +95,50 @@ def run_git(
         options += ["-c", "core.bare=false"]
     command = [program, *_SEALED_OPTIONS, *options, f"--git-dir={store}", *arguments]
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             command,
-            input=stdin,
-            capture_output=True,
-            timeout=timeout_s,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=environment,
             cwd=store,
-            check=False,
-        )
+        ) as process:
+            try:
+                out, err = _communicate(process, stdin, timeout_s, is_given_up)
+            except BaseException:
+                process.kill()
+                raise
     except subprocess.TimeoutExpired:
         raise GitFailedError(f"git {_name(arguments)} took longer than {timeout_s:.0f} s and was stopped.") from None
     except OSError as error:
         raise GitFailedError(f"git could not be started: {error.strerror}.") from error
-    if done.returncode != 0:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GitFailedError(f"git {_name(arguments)} failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
-    return done.stdout
+    if process.returncode != 0:
+        lines = err.decode("utf-8", "replace").strip().splitlines()
+        raise GitFailedError(
+            f"git {_name(arguments)} failed: {lines[-1] if lines else f'exit code {process.returncode}'}"
+        )
+    return out
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], stdin: bytes, timeout_s: float, is_given_up: Callable[[], bool] | None
+) -> tuple[bytes, bytes]:
+    """Feed a process and return what it printed, looking up now and then where somebody may give up on it.
+
+    Raises:
+        subprocess.TimeoutExpired: It took too long, or was given up.
+    """
+    if is_given_up is None:
+        return process.communicate(stdin, timeout=timeout_s)
+    give_up_at = time.monotonic() + timeout_s
+    given: bytes | None = stdin
+    while True:
+        try:
+            return process.communicate(given, timeout=_LOOK_UP_S)
+        except subprocess.TimeoutExpired:
+            given = None  # it has been taken over, and goes on to be written
+            if is_given_up() or time.monotonic() >= give_up_at:
+                raise
 
 
 def _name(arguments: Sequence[str | bytes]) -> str:

@@ -18,13 +18,13 @@ from store.files import measure_bytes, read_file, to_seconds, write_atomically
 from store.gc import collect
 from store.held import list_loose, list_packs
 from store.history import follow_history, read_shallow, trim_history
+from store.mounts import WorkdirState
 from store.objects import ObjectStore
 from store.project import ProjectRecord, list_projects, load_record, save_record
 from store.reach import measure_drops
 from store.retention import (
     Candidate,
     Decision,
-    State,
     Verdict,
     count_drops,
     decide_project,
@@ -38,8 +38,7 @@ from store.stale import remove_stale_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from store.entries import Oid
-    from store.gc import Collected, Hold
+    from store.gc import Caller, Collected
     from store.layout import Layout, ProjectHash
     from store.objects import Commit
 
@@ -63,17 +62,14 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Say how a sweep reaches those who use the store. `list_needed` and `forget` are called under the lock."""
+    """Say how a sweep reaches those who use the store."""
 
-    hold: Hold
-    classify: Callable[[ProjectHash, ProjectRecord], State]
+    caller: Caller
+    """Who has it done."""
+    classify: Callable[[ProjectRecord], WorkdirState]
     """Tells whether a project's workdir is there."""
-    list_needed: Callable[[], Iterable[Oid]] = tuple
-    """Returns what a process has in mind and no ref names."""
-    remover: bytes = b""
-    """Names whoever asks for that; others forget what they have in mind when objects are removed."""
     forget: Callable[[ProjectHash], None] = lambda _: None
-    """Drops what is remembered elsewhere of a project that is gone."""
+    """Called under the lock; drops what is remembered elsewhere of a project that is gone."""
 
 
 @dataclass(slots=True)
@@ -177,9 +173,9 @@ class _Sweep:
 
     def _decide_project(self, project: ProjectHash, record: ProjectRecord | CorruptFileError) -> Decision:
         if isinstance(record, CorruptFileError):
-            candidate = Candidate(project, None, self._now, State.UNKNOWN)
+            candidate = Candidate(project, None, self._now, WorkdirState.UNKNOWN)
         else:
-            state = self._owner.classify(project, record)
+            state = self._owner.classify(record)
             is_cut_off = os.path.exists(self._layout.journal_file(project))
             candidate = Candidate(project, record.workdir, record.last_touch, state, is_cut_off)
         policy = self._policy
@@ -207,7 +203,7 @@ class _Sweep:
 
     def _remove_project(self, decision: Decision) -> None:
         project = decision.candidate.hash
-        with self._owner.hold():
+        with self._owner.caller.hold():
             again = self._look_again(project)
             if again is None or again.verdict is Verdict.KEEP:
                 self.pruned.decisions[self.pruned.decisions.index(decision)] = replace(
@@ -232,14 +228,7 @@ class _Sweep:
     def _collect(self) -> Collected | None:
         """Reclaim space; nothing comes back when that failed, and the sweep is over."""
         self._bring_times_down()
-        done = collect(
-            self._layout,
-            self._owner.hold,
-            now=self._now,
-            keep=self._owner.list_needed,
-            remover=self._owner.remover,
-            thorough=True,
-        )
+        done = collect(self._layout, self._owner.caller, now=self._now, thorough=True)
         self.pruned.problems += [problem for problem in done.problems if problem not in self.pruned.problems]
         self._is_cramped = done.is_partial
         if done.failed is not None:
@@ -251,7 +240,7 @@ class _Sweep:
         """Let what was touched by a clock that was ahead grow old from now on."""
         for project, record in list_projects(self._layout):
             if isinstance(record, ProjectRecord) and is_from_other_clock(record.last_touch, now=self._now):
-                with self._owner.hold():
+                with self._owner.caller.hold():
                     fresh = load_record(self._layout, project)
                     if fresh is not None:
                         save_record(self._layout, project, replace(fresh, last_touch=self._now))
@@ -288,7 +277,7 @@ class _Sweep:
         dropped, names = 0, list(order)
         for name in dict.fromkeys(names):
             planned = histories[name]
-            with self._owner.hold():
+            with self._owner.caller.hold():
                 objects = ObjectStore(self._layout.store)
                 fresh = follow_history(objects, name, read_shallow(self._layout))
                 if not fresh or fresh[-1].oid != planned[-1].oid:
@@ -333,8 +322,8 @@ class _Sweep:
             oid for name, oid in roots.items() if name not in histories and not set(name.split("/")) & set(without)
         ]
         kept = [*others, *(commit.oid for history in left.values() for commit in history)]
-        with self._owner.hold():
-            kept += self._owner.list_needed()
+        with self._owner.caller.hold():
+            kept += self._owner.caller.list_needed()
         measured = measure_drops(ObjectStore(self._layout.store), kept, drops, sizes)
         self._garbage_bytes = sum(sizes.values()) - measured.kept_bytes - sum(measured.freed)
         return measured.freed

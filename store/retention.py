@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from store.mounts import WorkdirState
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -19,18 +21,6 @@ AHEAD_S = 3600.0
 """A time that lies further in the future than this was written by another clock."""
 
 Name = TypeVar("Name")
-
-
-class State(StrEnum):
-    """Say whether a project's workdir is there."""
-
-    LIVE = "live"
-    ORPHAN = "orphan"
-    """Seen to be deleted."""
-    DETACHED = "detached"
-    """Its volume is not mounted."""
-    UNKNOWN = "unknown"
-    """No evidence."""
 
 
 class Verdict(StrEnum):
@@ -52,7 +42,7 @@ class Candidate:
     """Nothing when its file can't be understood."""
     last_touch: float
     """Seconds since the epoch."""
-    state: State
+    state: WorkdirState
     is_cut_off: bool = False
     """Whether a rollback of it was cut off and waits to be finished."""
 
@@ -81,7 +71,7 @@ def decide_project(
         return Decision(candidate, Verdict.KEEP, "its file can't be understood")
     if candidate.is_cut_off:
         return Decision(candidate, Verdict.KEEP, "a rollback was cut off")
-    if candidate.state is State.ORPHAN:
+    if candidate.state is WorkdirState.ORPHAN:
         if candidate.hash in confirmed:
             return Decision(candidate, Verdict.ORPHAN, "its workdir was deleted")
         return Decision(candidate, Verdict.KEEP, "its workdir was deleted, which nobody confirmed")
@@ -91,7 +81,7 @@ def decide_project(
 
 
 def _why_kept(candidate: Candidate, retention_days: float) -> str:
-    if candidate.state is State.DETACHED:
+    if candidate.state is WorkdirState.DETACHED:
         return "its volume is not mounted"
     return "no retention is set" if retention_days <= 0 else f"touched within {retention_days:g} days"
 

@@ -85,7 +85,7 @@ class Settling:
             before = self._changes[project.hash]
         paths: frozenset[bytes] = frozenset()
         try:
-            if engine.watch_state is not None:
+            if engine.watch_state is not None and self._home.layout.exists():
                 with self._home.work_on(project, wait_s=_WAIT_S) as desk:
                     paths = _settle(desk, engine, begins_burst=not before.look_count, changed_s=_age(before))
         except (CheckpointError, OSError) as error:

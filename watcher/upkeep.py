@@ -18,9 +18,10 @@ from filelock import FileLock, Timeout
 from store.archives import list_archives, list_put_aside, put_base_aside, remove_tree
 from store.errors import StoreBusyError, StoreError
 from store.files import measure_bytes
-from store.gc import collect
+from store.gc import Caller, collect
 from store.prune import Owner, Policy, prune, read_last_prune, write_last_prune
-from store.retention import State, is_sweep_due
+from store.retention import is_sweep_due
+from store.volumes import judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from store.entries import Oid
     from store.layout import ProjectHash
+    from store.mounts import WorkdirState
     from store.project import ProjectRecord
     from store.prune import Pruned
     from watcher.home import Home
@@ -46,10 +48,9 @@ class Cleared:
     problems: tuple[str, ...] = ()
 
 
-def classify(project: ProjectHash, record: ProjectRecord) -> State:
-    """Tell whether a project's workdir is there; that it is not proves nothing."""
-    del project
-    return State.LIVE if os.path.isdir(record.workdir) else State.UNKNOWN
+def classify(record: ProjectRecord) -> WorkdirState:
+    """Tell whether a project's workdir is there."""
+    return judge(record.workdir, record.evidence).state
 
 
 class Upkeep:
@@ -79,7 +80,7 @@ class Upkeep:
         Raises:
             StoreBusyError: Other maintenance is at work, or the store was busy for too long.
         """
-        owner = Owner(self._hold, classify, self._list_needed, self._home.name, self._forget)
+        owner = Owner(self._caller(), classify, self._forget)
         if policy.dry_run:
             return prune(self._home.layout, owner, policy, now=now)
         with self._alone():
@@ -113,7 +114,7 @@ class Upkeep:
             return False
         try:
             with self._alone():
-                done = collect(layout, self._hold, now=now, keep=self._list_needed, remover=self._home.name)
+                done = collect(layout, self._caller(), now=now)
         except StoreError as error:
             _log.info("no gc: %s", error.message)
             return False
@@ -182,6 +183,9 @@ class Upkeep:
             yield
         finally:
             lock.release()
+
+    def _caller(self) -> Caller:
+        return Caller(self._hold, self._list_needed, self._home.name, self._stopping.is_set)
 
     def _list_needed(self) -> list[Oid]:
         return [oid for engine in self._home.engines() for oid in engine.list_needed(self._home.layout)]

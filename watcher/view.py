@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from store.errors import CorruptFileError
 from store.journal import find_journal
-from store.retention import State, Verdict
+from store.mounts import WorkdirState
+from store.retention import Verdict
 from store.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -187,7 +188,9 @@ def describe_pruned(pruned: Pruned) -> dict[str, object]:
         "bytes_freed": pruned.freed_bytes,
         "over_cap": pruned.is_over_cap,
         "dry_run": pruned.dry_run,
-        "orphans": [_name_project(pruned, each) for each in (*orphans, *kept) if each.candidate.state is State.ORPHAN],
+        "orphans": [
+            _name_project(pruned, each) for each in (*orphans, *kept) if each.candidate.state is WorkdirState.ORPHAN
+        ],
         "stale": [_name_project(pruned, each) for each in stale],
         "legacy": [archive.name for archive in pruned.archives],
         "problems": pruned.problems,

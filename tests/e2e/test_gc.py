@@ -13,7 +13,7 @@ import pytest
 from store.checkpoint import Kind, Label, mark_gc_pending, record_state
 from store.errors import StoreBusyError
 from store.files import measure_bytes
-from store.gc import Collected, collect
+from store.gc import Caller, Collected, collect
 from store.history import trim_history
 from store.layout import Layout
 from store.objects import ObjectStore
@@ -30,7 +30,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def clean(layout: Layout, *, thorough: bool = True, now: float = 5000.0) -> Collected:
-    return collect(layout, holder(layout), now=now, thorough=thorough)
+    return collect(layout, Caller(holder(layout)), now=now, thorough=thorough)
 
 
 def trim(layout: Layout, project: object, keep_count: int) -> None:
@@ -100,7 +100,7 @@ def test_what_a_process_has_in_mind_stays(layout: Layout, tmp_path: Path) -> Non
     project = grow_project(layout, tmp_path / "project", count=1)
     store = open_project_store(layout, project)
     blob = store.objects.write_blob(noise(9000, "mind"))
-    collect(layout, holder(layout), now=5000.0, keep=lambda: [blob], thorough=True)
+    collect(layout, Caller(holder(layout), lambda: [blob]), now=5000.0, thorough=True)
     assert ObjectStore(layout.store).read_blob(blob) == noise(9000, "mind")
     clean(layout)
     assert not ObjectStore(layout.store).has(blob)
@@ -122,7 +122,7 @@ def test_a_checkpoint_taken_between_two_pieces_keeps_what_was_garbage_before(lay
                 take(open_project_store(layout, project), "back to old content", keep_count=5)
         return hold()
 
-    collect(layout, hold_and_work, now=5000.0, thorough=True)  # type: ignore[arg-type] # a context manager
+    collect(layout, Caller(hold_and_work), now=5000.0, thorough=True)  # type: ignore[arg-type] # a context manager
     assert pieces > 3
     newest = history(layout, project)[0].oid.hex()
     assert read_all(layout, project)[newest][b"big.bin"] == reverted
@@ -162,7 +162,7 @@ def test_debris_of_killed_runs_goes_and_what_is_open_stays(layout: Layout, tmp_p
     lock = Path(layout.store, "refs", "hermes", f"{project.hash}.lock")
     lock.touch()
     with held.open("rb"):
-        done = collect(layout, holder(layout), now=time.time(), thorough=True)
+        done = collect(layout, Caller(holder(layout)), now=time.time(), thorough=True)
         assert held.exists()
     assert done.debris_count == 4
     assert done.debris_bytes == 101_000
@@ -181,7 +181,7 @@ def test_only_one_collection_runs_at_a_time(layout: Layout, tmp_path: Path) -> N
         refused += 1
         return hold()
 
-    collect(layout, try_another, now=5000.0)  # type: ignore[arg-type] # a context manager
+    collect(layout, Caller(try_another), now=5000.0)  # type: ignore[arg-type] # a context manager
     assert refused
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from store.files import measure_bytes
+from store.gc import Caller
 from store.history import follow_history, read_shallow
 from store.layout import Layout, tip_ref
+from store.mounts import WorkdirState
 from store.objects import ObjectStore
 from store.project import Project, ProjectRecord, load_record, save_record
 from store.prune import Owner, Policy, Pruned, prune
-from store.retention import State, Verdict
+from store.retention import Verdict
 from tests.support.steps import Following, InProcess, Product, serving
 from tests.support.stores import make_layout
 from tests.support.upkeep import check_with_git, grow_project, history, holder, noise, read_all
@@ -35,9 +37,9 @@ def layout(tmp_path: Path) -> Layout:
     return make_layout(tmp_path / "hermes")
 
 
-def sweep(layout: Layout, *, states: dict[str, State] | None = None, **policy: object) -> Pruned:
+def sweep(layout: Layout, *, states: dict[str, WorkdirState] | None = None, **policy: object) -> Pruned:
     known = states or {}
-    owner = Owner(holder(layout), lambda _, record: known.get(record.workdir, State.LIVE))
+    owner = Owner(Caller(holder(layout)), lambda record: known.get(record.workdir, WorkdirState.LIVE))
     given = {"retention_days": 7.0, "max_bytes": None} | policy
     return prune(layout, owner, Policy(**given), now=_NOW)  # type: ignore[arg-type] # a test's settings
 
@@ -141,7 +143,7 @@ def test_no_history_is_dropped_when_space_can_not_be_freed(
 def test_an_orphan_is_never_deleted_unless_it_was_confirmed(layout: Layout, tmp_path: Path) -> None:
     old = grow_project(layout, tmp_path / "old", count=2, now=_NOW - 50 * _DAY_S)
     new = grow_project(layout, tmp_path / "new", count=2, now=_NOW - 1000)
-    states = {old.workdir: State.ORPHAN, new.workdir: State.ORPHAN}
+    states = {old.workdir: WorkdirState.ORPHAN, new.workdir: WorkdirState.ORPHAN}
     assert not [each for each in sweep(layout, states=states).decisions if each.verdict is not Verdict.KEEP]
     pruned = sweep(layout, states=states, confirmed=frozenset({new.hash}))
     assert [each.candidate.hash for each in pruned.list_decided(Verdict.ORPHAN)] == [new.hash]
@@ -154,14 +156,14 @@ def test_a_project_that_is_touched_during_the_sweep_stays(layout: Layout, tmp_pa
     project = grow_project(layout, tmp_path / "project", count=2, now=_NOW - 8 * _DAY_S)
     asked = 0
 
-    def classify(_: object, record: ProjectRecord) -> State:
+    def classify(record: ProjectRecord) -> WorkdirState:
         nonlocal asked
         asked += 1
         if asked == 1:
             save_record(layout, project.hash, ProjectRecord(record.workdir, 0.0, last_touch=_NOW))
-        return State.LIVE
+        return WorkdirState.LIVE
 
-    pruned = prune(layout, Owner(holder(layout), classify), Policy(7, None), now=_NOW)
+    pruned = prune(layout, Owner(Caller(holder(layout)), classify), Policy(7, None), now=_NOW)
     assert not pruned.list_decided(Verdict.STALE)
     assert len(history(layout, project)) == 2
 
@@ -200,7 +202,7 @@ def commanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcess:
     product.ask("take")
     monkeypatch.setattr(
         "watcher.upkeep.classify",
-        lambda _, record: State.LIVE if os.path.isdir(record.workdir) else State.ORPHAN,
+        lambda record: WorkdirState.LIVE if os.path.isdir(record.workdir) else WorkdirState.ORPHAN,
     )
     return product
 

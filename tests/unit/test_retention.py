@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.layout import ProjectHash
+from store.mounts import WorkdirState
 from store.retention import (
     Candidate,
-    State,
     Verdict,
     count_drops,
     decide_project,
@@ -28,7 +28,7 @@ _CANDIDATES = st.builds(
     hash=st.just(_HASH),
     workdir=st.sampled_from(["/x", None]),
     last_touch=st.floats(0, 1e9),
-    state=st.sampled_from(State),
+    state=st.sampled_from(WorkdirState),
     is_cut_off=st.booleans(),
 )
 
@@ -40,8 +40,8 @@ def test_a_project_goes_only_when_stale_or_a_confirmed_orphan(
     decision = decide_project(candidate, now=now, retention_days=days, confirmed={_HASH} if confirmed else ())
     may_go = candidate.workdir is not None and not candidate.is_cut_off
     is_old = days > 0 and candidate.last_touch < now - days * 86400
-    assert (decision.verdict is Verdict.ORPHAN) == (may_go and confirmed and candidate.state is State.ORPHAN)
-    assert (decision.verdict is Verdict.STALE) == (may_go and is_old and candidate.state is not State.ORPHAN)
+    assert (decision.verdict is Verdict.ORPHAN) == (may_go and confirmed and candidate.state is WorkdirState.ORPHAN)
+    assert (decision.verdict is Verdict.STALE) == (may_go and is_old and candidate.state is not WorkdirState.ORPHAN)
     assert decision.reason
 
 
