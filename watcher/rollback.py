@@ -111,6 +111,8 @@ def parse_chat(line: str) -> Request:
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"The quoting is not complete: {error}.") from error
+    if words == ["/diff", "session"]:
+        return DiffRequest("session")
     if not words or words[0] != "/rollback":
         raise UsageError(USAGE)
     return parse_rollback(words[1:])

@@ -12,6 +12,7 @@ from watcher.cli.terminal import PARTLY_DONE, Terminal
 from watcher.rollback import (
     DiffRequest,
     ListRequest,
+    Request,
     RestoreRequest,
     SettleRequest,
     parse_rollback,
@@ -38,7 +39,17 @@ def command(terminal: Terminal, words: tuple[str, ...], *, yes: bool) -> int:
     rollback --abort         take it back
     --dry-run                only show what would happen
     """  # noqa: D301 - click takes the backspace character for "keep these lines"
-    request = parse_rollback(words)
+    return carry_out(terminal, parse_rollback(words), yes=yes)
+
+
+def carry_out(terminal: Terminal, request: Request, *, yes: bool) -> int:
+    """Do what was asked for, show it, and return the exit code.
+
+    Args:
+        terminal: Where it is shown.
+        request: What was asked for.
+        yes: Don't ask before a full restore.
+    """
     match request:
         case ListRequest():
             listed = terminal.ask("rollback.list", workdir=terminal.directory)

@@ -115,7 +115,9 @@ def _register() -> None:
     from watcher.cli import (  # noqa: PLC0415 - they import this module
         agent,
         clear,
+        completion,
         diff,
+        doctor,
         hook,
         ping,
         prune,
@@ -123,12 +125,16 @@ def _register() -> None:
         run,
         serve,
         service,
+        slash,
         status,
         take,
         watch,
     )
 
-    for module in (agent, clear, diff, hook, ping, prune, rollback, run, serve, service, status, take, watch):
+    for module in (
+        agent, clear, completion, diff, doctor, hook, ping, prune, rollback, run, serve, service, slash, status, take,
+        watch,
+    ):  # fmt: skip
         root.add_command(module.command)
     root.add_command(clear.legacy_command)
     root.add_command(status.command, "list")
