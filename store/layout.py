@@ -177,13 +177,31 @@ def journal_refs(project: ProjectHash) -> tuple[str, str]:
 
 
 def _archive_older_repositories(base: str, now: float) -> None:
-    """Move what stood in the base before the shared store existed to `legacy-<YYYYMMDD-HHMMSS>/`, in local time."""
-    older = [
-        name for name in os.listdir(base) if name not in ("store", ".last_prune") and not name.startswith("legacy-")
-    ]
+    """Move what stood in the base before the shared store existed to `legacy-<YYYYMMDD-HHMMSS>/`, in local time.
+
+    Each entry is renamed whole. After a kill the rest follows at the next start, as there is no store before that.
+    """
+    older = [name for name in os.listdir(base) if name not in ("store", ".last_prune") and not _is_put_aside(name)]
     if not older:
         return
     archive = os.path.join(base, time.strftime("legacy-%Y%m%d-%H%M%S", time.localtime(now)))
     make_private_directory(archive)
     for name in older:
-        os.rename(os.path.join(base, name), os.path.join(archive, name))
+        _move_in(os.path.join(base, name), archive)
+
+
+def _is_put_aside(name: str) -> bool:
+    return name.startswith(("legacy-", ".checkpoints-removed-"))
+
+
+def _move_in(path: str, directory: str) -> None:
+    """Move a file or directory into another one, also a directory that its owner may not write.
+
+    That needs the right to write it, since it names the one above. Source: rename(2), EACCES.
+    """
+    aim = os.path.join(directory, os.path.basename(path))
+    try:
+        os.rename(path, aim)
+    except PermissionError:
+        os.chmod(path, 0o700)
+        os.rename(path, aim)
