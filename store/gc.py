@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     Hold = Callable[[], AbstractContextManager[None]]
 
-_PIECE = 200
-"""How many files are removed before others get the lock."""
+_PIECE_S = 0.003
+"""For how long files are removed before others get the lock."""
 _PAUSE_S = 0.002
 _PACK_TIMEOUT_S = 3600.0
 _SPARE_BYTES = 1 << 20
@@ -216,14 +216,22 @@ class _Collection:
             write_shallow(self._layout, needed)
 
     def _remove_loose(self, dead: Sequence[bytes]) -> None:
-        for start in range(0, len(dead), _PIECE):
+        waiting = list(dead)
+        while waiting:
             with self._removing():
-                self._unlink(oid for oid in dead[start : start + _PIECE] if oid not in self._reached.oids)
+                self._unlink_some(waiting)
 
-    def _unlink(self, oids: Iterable[bytes]) -> None:
-        for oid in oids:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(loose_path(self._layout.store, oid))
+    def _unlink_some(self, waiting: list[bytes]) -> None:
+        """Remove loose objects that are not needed, for a few milliseconds; they leave the list."""
+        until = time.monotonic() + _PIECE_S
+        while waiting and time.monotonic() < until:
+            oid = waiting.pop()
+            if oid not in self._reached.oids:
+                self._unlink(oid)
+
+    def _unlink(self, oid: bytes) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(loose_path(self._layout.store, oid))
 
     def _remove_packs(self, packs: Sequence[Pack], *, elsewhere: Sequence[Pack]) -> list[Pack]:
         """Remove the packs of which nothing is needed that is in no other one, and return the rest."""
@@ -237,9 +245,9 @@ class _Collection:
                 if not self._is_replaceable(pack, others):
                     left.append(pack)
                     continue
-                for part in PACK_PARTS:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(pack.stem + part)
+                gone = _hide_pack(pack)
+            for path in gone:
+                os.unlink(path)
         return left
 
     def _is_replaceable(self, pack: Pack, others: Sequence[Pack]) -> bool:
@@ -289,10 +297,9 @@ class _Collection:
         group = [pack for pack in group if all(pack.stem != new.stem for new in fresh)]
         self._remove_packs(group, elsewhere=[*fresh, *kept])
         packs[:] = [*kept, *fresh]
-        packed = [oid for oid in loose if any(oid in pack.sizes for pack in packs)]
-        for start in range(0, len(packed), _PIECE):
-            self._unlink(packed[start : start + _PIECE])  # whoever has one in mind finds it in the pack
-            time.sleep(_PAUSE_S)
+        for oid in loose:
+            if any(oid in pack.sizes for pack in packs):
+                self._unlink(oid)  # whoever has one in mind finds it in the pack
         loose.clear()
 
     def _write_pack(self, wanted: set[bytes]) -> Pack:
@@ -328,6 +335,21 @@ class _Collection:
             if not self.collected.is_partial and read_roots(self._layout, now=self._now).named == self._first:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._layout.gc_pending_file)
+
+
+def _hide_pack(pack: Pack) -> list[str]:
+    """Take a pack out of the store, and return the files that are left to remove.
+
+    To free a large file takes longer than to rename it, and needs no lock. After a kill they are debris.
+    """
+    directory, name = os.path.split(pack.stem)
+    gone: list[str] = []
+    for part in PACK_PARTS:
+        aside = os.path.join(directory, f"tmp_pack_{name}{part}")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(pack.stem + part, aside)
+            gone.append(aside)
+    return gone
 
 
 def _is_history(name: str) -> bool:
