@@ -253,7 +253,8 @@ class _Collection:
     def _is_replaceable(self, pack: Pack, others: Sequence[Pack]) -> bool:
         if os.path.exists(pack.stem + ".keep"):
             return False
-        return all(oid not in self._reached.oids or any(oid in other.sizes for other in others) for oid in pack.sizes)
+        there = [other for other in others if os.path.exists(other.stem + ".idx")]  # another program may pack too
+        return all(oid not in self._reached.oids or any(oid in other.sizes for other in there) for oid in pack.sizes)
 
     def _plan_packing(self, packs: list[Pack], loose: dict[bytes, int], *, thorough: bool) -> list[list[Pack]]:
         """Return which packs are rewritten together, the loose objects with the first group."""
@@ -274,7 +275,7 @@ class _Collection:
         if sum(needed[pack.stem] for pack in worn) + loose_bytes <= free:
             return [worn]
         self.collected.is_partial = True
-        self.collected.problems.append("little disk is free, so packs were rewritten one by one, as far as they fit.")
+        self.collected.problems.append("Little disk is free, so packs were rewritten one by one, as far as they fit.")
         fitting = [pack for pack in sorted(worn, key=lambda pack: needed[pack.stem]) if needed[pack.stem] <= free]
         return [*([[]] if loose_bytes <= free else []), *([pack] for pack in fitting)]
 

@@ -74,8 +74,13 @@ class Upkeep:
         with self._home.hold(wait_s=_WAIT_S):
             yield
 
-    def sweep(self, policy: Policy, *, now: float) -> Pruned:
+    def sweep(self, policy: Policy, *, now: float, wait_s: float = _WAIT_S) -> Pruned:
         """Sweep now.
+
+        Args:
+            policy: What is to go.
+            now: Seconds since the epoch.
+            wait_s: How long to wait for maintenance that is at work.
 
         Raises:
             StoreBusyError: Other maintenance is at work, or the store was busy for too long.
@@ -83,7 +88,7 @@ class Upkeep:
         owner = Owner(self._caller(), classify, self._forget)
         if policy.dry_run:
             return prune(self._home.layout, owner, policy, now=now)
-        with self._alone():
+        with self._alone(wait_s=wait_s):
             pruned = prune(self._home.layout, owner, policy, now=now)
         if not pruned.failed:
             write_last_prune(self._home.layout, now=now)
@@ -98,7 +103,7 @@ class Upkeep:
         if not settings.auto_prune or not due or not os.path.isdir(layout.base):
             return None
         try:
-            pruned = self.sweep(policy_of(settings), now=now)
+            pruned = self.sweep(policy_of(settings), now=now, wait_s=0)
         except StoreBusyError as error:
             _log.info("no sweep: %s", error.message)
             return None
@@ -113,7 +118,7 @@ class Upkeep:
         if not os.path.exists(layout.gc_pending_file):
             return False
         try:
-            with self._alone():
+            with self._alone(wait_s=0):
                 done = collect(layout, self._caller(), now=now)
         except StoreError as error:
             _log.info("no gc: %s", error.message)
@@ -132,7 +137,7 @@ class Upkeep:
         """
         layout = self._home.layout
         size = measure_bytes(layout.base)
-        with self._alone(), self._without_collection(), self._home.hold(wait_s=_WAIT_S):
+        with self._alone(wait_s=_WAIT_S), self._without_collection(), self._home.hold(wait_s=_WAIT_S):
             if os.path.isdir(layout.base):
                 put_base_aside(layout)
             for engine in self._home.engines():
@@ -158,9 +163,9 @@ class Upkeep:
         return Cleared(count, freed, tuple(problems))
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, *, wait_s: float) -> Iterator[None]:
         """Do maintenance, if no other thread of this process does."""
-        if not self._guard.acquire(blocking=False):
+        if not self._guard.acquire(timeout=wait_s):
             raise StoreBusyError(f"The store is being cleaned up already: {self._home.layout.base}")
         try:
             yield

@@ -19,6 +19,7 @@ from store.gc import Caller, collect
 from store.layout import Layout
 from store.mounts import WorkdirState
 from store.prune import Owner, Policy, prune
+from tests.fault.test_cut_off import die_in_child, make_project, photo_of
 from tests.support.steps import Product, command_environment
 from tests.support.stores import make_layout
 from tests.support.upkeep import check_with_git, grow_project, history, holder, read_all
@@ -126,3 +127,24 @@ def test_a_collection_that_is_given_up_ends_soon(tmp_path: Path) -> None:
     assert done.failed is None or "stopped" in done.failed
     assert read_all(layout, project) == before
     check_with_git(layout)
+
+
+@pytest.mark.parametrize("action", ["resume", "abort"])
+def test_a_rollback_that_was_cut_off_can_be_settled_after_its_checkpoints_were_dropped(
+    tmp_path: Path, action: str
+) -> None:
+    product = make_project(tmp_path)
+    start = photo_of(product.project)
+    assert die_in_child(150, lambda: product.ask("rollback.restore", hash="1", all=True))
+    listed = product.ask("rollback.list")
+    assert listed["cut_off"] is not None
+    target = listed["checkpoints"][-1]["hash"]
+    pruned = product.ask("prune", max_size_mb=0.001, retention_days=0.0000001)
+    assert pruned["dropped_checkpoints"] == 1
+    assert pruned["kept"][0]["reason"] == "a rollback was cut off"
+    layout = Layout(os.path.join(os.environ["HERMES_HOME"], "checkpoints"), "")
+    assert target not in [each["hash"] for each in product.ask("rollback.list")["checkpoints"]]
+    check_with_git(layout)
+    assert product.ask("rollback.settle", action=action)["success"]
+    assert (photo_of(product.project) == start) == (action == "abort")
+    assert (product.project / "d0" / "changed4").read_text() == ("new 4\n" if action == "abort" else "old 4\n")
