@@ -93,9 +93,12 @@ class Engine:
             self._watch.stop()
             self._watch = None
 
-    @property
-    def baseline(self) -> Baseline | None:
-        """Return the state of the files when they were last looked at; nothing before the first look."""
+    def find_baseline(self, layout: Layout) -> Baseline | None:
+        """Return the state of the files when they were last looked at; nothing before the first look.
+
+        There is none either when another process removed objects since, as some of it may be gone.
+        """
+        self._follow_store(layout)
         return self._baseline
 
     def has_changed_beyond(self, paths: Collection[bytes]) -> bool:

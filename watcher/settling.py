@@ -113,7 +113,7 @@ def _settle(desk: Desk, engine: Engine, *, begins_burst: bool, changed_s: float)
     Returns:
         The paths that had changed.
     """
-    project, before = engine.project, engine.baseline
+    project, before = engine.project, engine.find_baseline(desk.store.layout)
     after = desk.bring_up_to_date()
     if before is None or before.state == after.state:
         return frozenset()
