@@ -177,7 +177,8 @@ class _Sweep:
         else:
             state = self._owner.classify(record)
             is_cut_off = os.path.exists(self._layout.journal_file(project))
-            candidate = Candidate(project, record.workdir, record.last_touch, state, is_cut_off)
+            touched = record.last_touch or record.created_at or self._now  # what is not known is no reason
+            candidate = Candidate(project, record.workdir, touched, state, is_cut_off)
         policy = self._policy
         return decide_project(
             candidate, now=self._now, retention_days=policy.retention_days, confirmed=policy.confirmed

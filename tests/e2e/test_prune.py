@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 
 from store.files import measure_bytes
-from store.gc import Caller
+from store.gc import Caller, collect
 from store.history import follow_history, read_shallow
 from store.layout import Layout, tip_ref
 from store.mounts import WorkdirState
 from store.objects import ObjectStore
 from store.project import Project, ProjectRecord, load_record, save_record
+from store.project_store import open_project_store
 from store.prune import Owner, Policy, Pruned, prune
 from store.retention import Verdict
 from tests.support.steps import Following, InProcess, Product, serving
-from tests.support.stores import make_layout
+from tests.support.stores import make_layout, take
 from tests.support.upkeep import check_with_git, grow_project, history, holder, noise, read_all
 from tests.support.workdir import write
 from watcher.cli.root import run
@@ -377,3 +378,43 @@ def test_eight_processes_take_checkpoints_while_prunes_run(tmp_path: Path) -> No
         assert len(commits) == 3
         assert all(read_all(layout, Project.of(str(product.project))).values())
     check_with_git(layout)
+
+
+@pytest.mark.usefixtures("without_flushes")
+def test_the_cap_costs_a_few_collections_also_where_content_is_packed_as_differences(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "project"
+    lines = [f"line {number} {noise(20, number).hex()}\n" for number in range(3000)]
+    project = grow_project(layout, root, count=1, now=_NOW - 1000)
+    store = open_project_store(layout, project)
+    for step in range(25):
+        for number in range(40):
+            lines[(step * 97 + number * 31) % len(lines)] = f"changed {step} {noise(20, (step, number)).hex()}\n"
+        write(root / "text.txt", "".join(lines))
+        (root / "big.bin").write_bytes(noise(10_000, step))
+        take(store, f"step {step}", now=_NOW - 900 + step, keep_count=100)
+    sweep(layout)
+    size, kept, runs = measure_bytes(layout.store), read_all(layout, project), 0
+
+    def counted(*words: object, **options: object) -> object:
+        nonlocal runs
+        runs += 1
+        return collect(*words, **options)  # type: ignore[arg-type] # passed on
+
+    monkeypatch.setattr("store.prune.collect", counted)
+    pruned = sweep(layout, max_bytes=size - 120_000)
+    assert not pruned.problems
+    assert 5 <= pruned.dropped <= 13
+    assert size - 160_000 < measure_bytes(layout.store) <= size - 120_000
+    assert runs <= 5, runs
+    assert read_all(layout, project).items() <= kept.items()
+    check_with_git(layout)
+
+
+@pytest.mark.usefixtures("without_flushes")
+def test_a_project_of_which_the_last_touch_is_not_known_stays(layout: Layout, tmp_path: Path) -> None:
+    project = grow_project(layout, tmp_path / "project", count=1, now=_NOW - 50 * _DAY_S)
+    Path(layout.project_file(project.hash)).write_text(json.dumps({"workdir": project.workdir}))
+    assert not sweep(layout).list_decided(Verdict.STALE)
+    assert len(history(layout, project)) == 1
