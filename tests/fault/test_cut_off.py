@@ -96,9 +96,13 @@ def copy(source: Path, target: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("without_flushes")
-@pytest.mark.parametrize(("together_from", "step", "least"), [(1000, 1, 300), (1, 7, 40)])
+@pytest.mark.parametrize(
+    ("together_from", "first", "step", "least"),
+    [(1000, 1, 3, 100), (1000, 2, 3, 100), (1000, 3, 3, 100), (1, 1, 7, 40)],
+    ids=["first-third", "second-third", "third-third", "many-files-together"],
+)
 def test_at_every_kill_point_resume_gives_the_target_and_abort_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together_from: int, step: int, least: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together_from: int, first: int, step: int, least: int
 ) -> None:
     monkeypatch.setattr(carry_out, "_TOGETHER_FILES", together_from)
     product = make_project(tmp_path)
@@ -110,7 +114,7 @@ def test_at_every_kill_point_resume_gives_the_target_and_abort_the_start(
     assert len(done["restored_files"]) + len(done["deleted_files"]) >= _FILES
     target = photo_of(product.project)
     journals = 0
-    for number in count(1, step):
+    for number in count(first, step):
         copy(tmp_path / "kept", tmp_path)
         died = die_in_child(number, lambda: product.ask("rollback.restore", hash="1", all=True))
         if not died:
