@@ -96,8 +96,8 @@ _SECRET_NAMES = (
 _READ_TRIES = 3
 _WRITTEN_AT_ONCE_BYTES = 1 << 16
 """Up to so much, a write is seen whole or not at all."""
-_TICK_S = 0.01
-"""File times advance in steps of the kernel's timer, at most 10 ms."""
+_HALF_WRITTEN_S = 0.05
+"""File times advance in steps of at most 10 ms, and who is in the middle of a write may wait a few turns for a core."""
 
 
 def is_secret(path: bytes) -> bool:
@@ -193,7 +193,7 @@ def _is_read_again(descriptor: int, content: bytes) -> bool:
     A large one may stand half written for a while, so it is given the time after which its times do tell.
     """
     if len(content) > _WRITTEN_AT_ONCE_BYTES:
-        time.sleep(_TICK_S)
+        time.sleep(_HALF_WRITTEN_S)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return _read_whole(descriptor, len(content)) == content
 
