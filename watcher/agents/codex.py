@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from watcher.agents.answer import HookOutput
 from watcher.agents.calls import Tools
-from watcher.agents.hooked import Form, HookedAgent, as_json
+from watcher.agents.hooked import CLAUDE_KINDS, Form, HookedAgent, as_json
 from watcher.events import EventKind
 
 
@@ -16,15 +16,7 @@ class Codex(HookedAgent):
 
     form = Form(
         agent="Codex",
-        kinds={
-            "SessionStart": EventKind.SESSION_START,
-            "UserPromptSubmit": EventKind.TURN_START,
-            "PreToolUse": EventKind.BEFORE_TOOL,
-            "PostToolUse": EventKind.AFTER_TOOL,
-            "Stop": EventKind.TURN_END,
-            "Interrupt": EventKind.TURN_END,
-            "SessionEnd": EventKind.SESSION_END,
-        },
+        kinds=CLAUDE_KINDS | {"Interrupt": EventKind.TURN_END},
         tools=Tools(
             shells={"Bash": "command"},
             patches={"apply_patch": "command"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watcher.agents.calls import Tools
-from watcher.agents.hooked import Form, HookedAgent, as_json
+from watcher.agents.hooked import CLAUDE_KINDS, Form, HookedAgent, as_json
 from watcher.events import EventKind
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class Copilot(HookedAgent):
 
     form = Form(
         agent="Copilot CLI",
-        kinds={
+        kinds=CLAUDE_KINDS
+        | {
             "sessionStart": EventKind.SESSION_START,
             "userPromptSubmitted": EventKind.TURN_START,
             "preToolUse": EventKind.BEFORE_TOOL,
@@ -31,13 +32,6 @@ class Copilot(HookedAgent):
             "postToolUseFailure": EventKind.AFTER_TOOL,
             "agentStop": EventKind.TURN_END,
             "sessionEnd": EventKind.SESSION_END,
-            "SessionStart": EventKind.SESSION_START,
-            "UserPromptSubmit": EventKind.TURN_START,
-            "PreToolUse": EventKind.BEFORE_TOOL,
-            "PostToolUse": EventKind.AFTER_TOOL,
-            "PostToolUseFailure": EventKind.AFTER_TOOL,
-            "Stop": EventKind.TURN_END,
-            "SessionEnd": EventKind.SESSION_END,
         },
         tools=Tools(
             files={"create": "path", "edit": "path", "Write": "path", "Edit": "path"},

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from watcher.agents.answer import HookOutput
 from watcher.agents.calls import Tools
-from watcher.agents.hooked import Form, HookedAgent, as_json
-from watcher.events import EventKind
+from watcher.agents.hooked import CLAUDE_KINDS, Form, HookedAgent, as_json
 
 
 class Goose(HookedAgent):
@@ -16,15 +15,7 @@ class Goose(HookedAgent):
 
     form = Form(
         agent="Goose",
-        kinds={
-            "SessionStart": EventKind.SESSION_START,
-            "UserPromptSubmit": EventKind.TURN_START,
-            "PreToolUse": EventKind.BEFORE_TOOL,
-            "PostToolUse": EventKind.AFTER_TOOL,
-            "PostToolUseFailure": EventKind.AFTER_TOOL,
-            "Stop": EventKind.TURN_END,
-            "SessionEnd": EventKind.SESSION_END,
-        },
+        kinds=CLAUDE_KINDS,
         tools=Tools(
             files={"write": "path", "edit": "path", "developer__text_editor": "path"},
             shells={"shell": "command", "developer__shell": "command"},

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
     from watcher.answers import Answer
 
+CLAUDE_KINDS = {
+    "SessionStart": EventKind.SESSION_START,
+    "UserPromptSubmit": EventKind.TURN_START,
+    "PreToolUse": EventKind.BEFORE_TOOL,
+    "PostToolUse": EventKind.AFTER_TOOL,
+    "PostToolUseFailure": EventKind.AFTER_TOOL,
+    "Stop": EventKind.TURN_END,
+    "SessionEnd": EventKind.SESSION_END,
+}
+"""The events of Claude Code, which other agents took over."""
 Field = tuple[str, ...]
 """Where a value stands: the name of a field, or the names on the way to one."""
 
