@@ -49,6 +49,13 @@ _NAMED = [
     ("sudo -u root env A=b nice -n 5 rm x", "x"),
     ("timeout 5 rm x", "x"),
     ("nohup rm x &", "x"),
+    ("watch -n 1 'rm x'", "x"),
+    ("env -S 'rm x'", "x"),
+    ("env -i A=b rm x", "x"),
+    ("su -c 'rm x' me", "x"),
+    ("flock lock rm x", "x"),
+    ("command cd sub && rm x", "sub/x"),
+    ("find . -exec sh -c 'rm x' \\;", "x"),
     ("time rm x", "x"),
     ("command rm x", "x"),
     ("! rm x", "x"),
@@ -148,6 +155,10 @@ _HARMLESS = [
     "find . -name rm",
     "find . -exec cat {} \\;",
     "ls | xargs cat",
+    "find . -exec sudo cat {} +",
+    "find . -exec sh -c 'cat a' \\; -print",
+    "watch ls",
+    "env",
     "tar tzf a.tgz",
     "tar czf a.tgz d",
     "unzip -l a.zip",
@@ -192,12 +203,14 @@ def test_what_only_looks_harmful_is_not(command: str) -> None:
 
 
 def test_a_command_of_any_size_and_depth_has_an_answer() -> None:
+    assert find_effects("rm \ud800", "/p").anything
+    assert find_effects("rm \udcff", "/p").paths == {"/p/\udcff"}
     assert find_effects("(" * 5000 + "ls" + ")" * 5000, "/p").anything
     assert find_effects("ls;" * 200_000, "/p").anything
     assert find_effects("sudo " * 5000 + "rm x", "/p").anything
 
 
-@given(st.text(max_size=200))
+@given(st.text(st.characters(), max_size=200))
 def test_no_text_is_too_odd_for_an_answer(command: str) -> None:
     assert all(os.path.isabs(path) for path in find_effects(command, "/p").paths)
 

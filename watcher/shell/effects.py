@@ -91,7 +91,10 @@ def _parser() -> Parser:
 
 
 def _look_at_script(script: str, place: _Place, found: _Found, *, depth: int) -> None:
-    raw = os.fsencode(script) if script.isprintable() else script.encode("utf-8", "surrogateescape")
+    try:
+        raw = os.fsencode(script)
+    except UnicodeEncodeError as error:
+        raise _TooMuchError from error
     if len(raw) > _LONGEST:
         raise _TooMuchError
     root = _parser().parse(raw).root_node
@@ -149,7 +152,7 @@ def _look_at_redirect(node: Node, place: _Place, found: _Found, depth: int) -> N
     if destination is None:
         return
     _walk_children(node, place, found, depth)
-    is_descriptor = operator == ">&" and (destination.type == "number" or destination.text in (b"-", b"1", b"2"))
+    is_descriptor = operator == ">&" and destination.type == "number"
     if operator is not None and not is_descriptor and destination.type != "process_substitution":
         found.add(read_word(destination), place)
 
@@ -190,8 +193,8 @@ def _look_at_words(words: Sequence[Word], place: _Place, found: _Found, depth: i
     found.anything |= effects.anything
     for path in effects.targets:
         found.add(path, place)
-    if effects.command:
-        _look_at_words(effects.command, _Place(place.cwd), found, depth + 1)
+    for command in effects.commands:
+        _look_at_words(command, place, found, depth + 1)
     for script in effects.scripts:
         _look_at_script(script, _Place(place.cwd), found, depth=depth + 1)
 
@@ -204,16 +207,12 @@ def _read_words(node: Node) -> list[Word]:
 
 def _reads_script(words: Sequence[Word]) -> bool:
     """Tell whether a command is a shell, maybe run by another program, without a script in its arguments."""
-    while words:
-        effects = find_effects_of(words)
-        if not effects.command:
-            break
-        words = effects.command
-    if not words or not is_shell(words[0]):
+    effects = find_effects_of(words)
+    if effects.commands:
+        return any(_reads_script(command) for command in effects.commands)
+    if not words or not is_shell(words[0]) or effects.scripts:
         return False
-    return all(word is not None and word.startswith(("-", "+")) for word in words[1:] if word != "-s") and not (
-        find_effects_of(words).scripts
-    )
+    return all(word is not None and word.startswith(("-", "+")) for word in words[1:])
 
 
 def _read_here(node: Node) -> Word:

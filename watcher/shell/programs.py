@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Effects:
     """Whether it may change any other one as well."""
     scripts: tuple[str, ...] = ()
     """Commands in the shell's language that it runs, to be looked at as well."""
-    command: tuple[Word, ...] = ()
-    """Another program that it runs, with its arguments, to be looked at as well."""
+    commands: tuple[tuple[Word, ...], ...] = ()
+    """Other programs that it runs, each with its arguments, to be looked at as well."""
 
 
 NOTHING = Effects()
@@ -49,7 +49,7 @@ def find_effects_of(words: Sequence[Word]) -> Effects:
         return ANYTHING
     program = os.path.basename(name)
     if program in _WRAPPERS:
-        return Effects(command=tuple(_skip_options(arguments, _WRAPPERS[program])))
+        return _run(_skip_options(arguments, _WRAPPERS[program]))
     rule = _RULES.get(program)
     return rule(arguments) if rule is not None else NOTHING
 
@@ -62,6 +62,11 @@ def is_shell(word: Word) -> bool:
 def _touch_all(paths: Sequence[Word]) -> Effects:
     known = frozenset(path for path in paths if path is not None)
     return Effects(known, anything=len(known) < len(set(paths)))
+
+
+def _run(words: Sequence[Word]) -> Effects:
+    """Return that another program is run, if one is named."""
+    return Effects(commands=(tuple(words),)) if words else NOTHING
 
 
 def _split(arguments: Sequence[Word], *with_value: str) -> tuple[list[str], list[Word]]:
@@ -91,7 +96,7 @@ def _split(arguments: Sequence[Word], *with_value: str) -> tuple[list[str], list
 def _value(arguments: Sequence[Word], short: str, long: str = "") -> list[Word]:
     """Return the values of an option, in every form: `-o F`, `-oF`, `--out F`, `--out=F`."""
     found: list[Word] = []
-    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for word, following in pairwise((*arguments, None)):
         if word is None:
             continue
         if word in (short, long) and word:
@@ -194,19 +199,14 @@ def _find(arguments: list[Word]) -> Effects:
     if "-delete" in arguments:
         return ANYTHING
     written = [arguments[at + 1] for at, word in enumerate(arguments[:-1]) if word in _FIND_WRITES]
-    effects = _touch_all(written)
-    for at, word in enumerate(arguments):
-        if word in _FIND_RUNS:
-            run = [None if each == "{}" else each for each in arguments[at + 1 :]]
-            inner = find_effects_of(run)
-            if inner != NOTHING:
-                return ANYTHING
-    return effects
+    starts = [at + 1 for at, word in enumerate(arguments) if word in _FIND_RUNS]
+    runs = [tuple(takewhile(lambda word: word not in _FIND_RUN_ENDS, arguments[start:])) for start in starts]
+    return replace(_touch_all(written), commands=tuple(runs))
 
 
 def _xargs(arguments: list[Word]) -> Effects:
     run = _skip_options(arguments, "IaEdLnPsJR")
-    return Effects(command=(*run, None)) if run else NOTHING
+    return _run([*run, None] if run else [])
 
 
 def _git(arguments: list[Word]) -> Effects:
@@ -276,12 +276,31 @@ def _eval(arguments: list[Word]) -> Effects:
     return ANYTHING if len(known) < len(arguments) else Effects(scripts=(" ".join(known),))
 
 
+def _watch(arguments: list[Word]) -> Effects:
+    """`watch`: the words after its options are given to a shell."""
+    return _eval(_skip_options(arguments, "nq"))
+
+
+def _env(arguments: list[Word]) -> Effects:
+    """`env`: a program, or with `-S` a text that is split into one."""
+    return (
+        _eval(split) if (split := _value(arguments, "-S", "--split-string")) else _run(_skip_options(arguments, "uC"))
+    )
+
+
+def _with_script(arguments: list[Word]) -> Effects:
+    """`su`, `script`, `flock`: a script after `-c`; `flock` else runs the program after its file."""
+    scripts = _value(arguments, "-c", "--command")
+    return _eval(scripts) if scripts else _run(_split(arguments)[1][1:])
+
+
 def _trap(arguments: list[Word]) -> Effects:
     return _eval(_split(arguments)[1][:1])
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+_FIND_RUN_ENDS = (";", "+")
 _FIND_WRITES = ("-fprint", "-fprint0", "-fprintf", "-fls")
 _GIT_DESTROYS = frozenset(
     {"reset", "clean", "checkout", "restore", "switch", "stash", "rebase", "merge", "pull", "rm", "mv", "apply", "am",
@@ -298,9 +317,9 @@ _GIT_HARMLESS_FORMS = {
 }
 
 _WRAPPERS = {
-    "sudo": "ugpCRThDrt", "doas": "uC", "env": "uCS", "nice": "n", "ionice": "cnp", "nohup": "", "time": "of",
+    "sudo": "ugpCRThDrt", "doas": "uC", "nice": "n", "ionice": "cnp", "nohup": "", "time": "of",
     "timeout": "ks", "stdbuf": "ioe", "setsid": "", "command": "", "exec": "a", "builtin": "", "chronic": "",
-    "unbuffer": "", "busybox": "", "toybox": "", "coproc": "", "strace": "eo", "watch": "n",
+    "unbuffer": "", "busybox": "", "toybox": "", "coproc": "", "strace": "eo",
     "caffeinate": "tw",
 }  # fmt: skip
 """Programs that run another one, each with its options of one letter that a value follows."""
@@ -329,6 +348,9 @@ _RULES: dict[str, Callable[[list[Word]], Effects]] = {
     "curl": _output_to("-o", "--output"),
     "wget": _output_to("-O", "--output-document"),
     "sort": _output_to("-o", "--output"),
+    **dict.fromkeys(("su", "runuser", "script", "flock"), _with_script),
+    "env": _env,
+    "watch": _watch,
     "eval": _eval,
     "trap": _trap,
 }

@@ -35,14 +35,18 @@ def read_word(node: Node) -> Word:
 def _read_bare(text: str) -> Word:
     if text.startswith("~") or _UNESCAPED_MAGIC.search(text):
         return None
-    return _ESCAPED.sub(lambda found: "" if found[1] == "\n" else found[1], text)
+    return _unescape(_ESCAPED, text)
 
 
 def _read_string(node: Node, text: str) -> Word:
     """Return what stands between double quotes, unless part of it is put in later."""
     if any(child.type not in ("string_content", "string") for child in node.named_children):
         return None
-    return _ESCAPED_IN_QUOTES.sub(lambda found: "" if found[1] == "\n" else found[1], text.removeprefix("$")[1:-1])
+    return _unescape(_ESCAPED_IN_QUOTES, text.removeprefix("$")[1:-1])
+
+
+def _unescape(escaped: re.Pattern[str], text: str) -> str:
+    return escaped.sub(lambda found: "" if found[1] == "\n" else found[1], text)
 
 
 def _read_ansi(text: str) -> Word:
