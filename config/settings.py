@@ -1,63 +1,30 @@
-"""What a user may set: the settings, their layers, and what is wrong with them.
+"""What a user may set: the settings and their layers.
 
 Layers, each over the one before: `defaults.yaml`, section `checkpoints:` of the user's file, overrides of the caller.
-Owns validation: every problem is found and named at once. Where the user's file is belongs to `config.paths`.
+What is wrong with a layer belongs to `config.rules`, reading the file to `config.section`, and where it is to
+`config.paths`.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-import stat
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from config.choices import Durability, NestedRepos, OnFailure, Terminal
 from config.errors import ConfigError
+from config.rules import check_layer
+from config.section import read_section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
-_SECTION = "checkpoints"
-_MAX_FILE_BYTES = 1024 * 1024
 _MIB = 1024 * 1024
 _PROBLEMS_SHOWN = 50
-_SHOWN_LENGTH = 40
-
-_Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The same loader in C, where PyYAML was built with it: ten times faster on a file of 1 MiB."""
-
-
-class NestedRepos(StrEnum):
-    """What is done with git repositories inside a project."""
-
-    LINK = "link"
-    CAPTURE = "capture"
-
-
-class Terminal(StrEnum):
-    """Which shell commands count as mutating before they run."""
-
-    DESTRUCTIVE = "destructive"
-    ALWAYS = "always"
-
-
-class OnFailure(StrEnum):
-    """What happens to a mutating tool that can't be protected."""
-
-    ALLOW = "allow"
-    BLOCK = "block"
-
-
-class Durability(StrEnum):
-    """When a checkpoint is flushed to disk."""
-
-    BATCH = "batch"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +145,8 @@ def load_settings(config_file: str | os.PathLike[str], overrides: Mapping[str, o
     file = os.fsdecode(config_file)
     problems: list[str] = []
     values = dict(_load_default_values())
-    for source, layer in ((file, _read_section(file, problems)), ("overrides", overrides or {})):
-        values.update(_check(layer, source, problems))
+    for source, layer in ((file, read_section(file, problems)), ("overrides", overrides or {})):
+        values.update(check_layer(layer, source, problems))
     if problems:
         raise ConfigError(_join(problems), hint="Every key and its values: docs/reference/configuration.md.")
     return _build(values)
@@ -188,143 +155,6 @@ def load_settings(config_file: str | os.PathLike[str], overrides: Mapping[str, o
 def default_excludes() -> bytes:
     """Return the patterns that are not captured by default, as the text of a git ignore file."""
     return resources.files("config").joinpath("excludes.txt").read_bytes()
-
-
-# Rules
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """Say which values a key takes."""
-
-    allowed: str
-    """Completes "must be …"."""
-    accepts: Callable[[object], bool]
-    """Whether a value is allowed."""
-    convert: Callable[[Any], object] = lambda value: value
-    """Turns an allowed value into what the settings hold."""
-
-
-def _is_number(value: object, *types: type, low: float, high: float) -> bool:
-    """Say whether this is a number in the range; a bool is none, and NaN is in no range."""
-    return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high  # type: ignore[operator]
-
-
-def _whole(low: int, high: int) -> _Rule:
-    """Make the rule of a whole number."""
-    return _Rule(f"a whole number from {low} to {high}", lambda value: _is_number(value, int, low=low, high=high))
-
-
-def _number(low: float, high: float) -> _Rule:
-    """Make the rule of a number that may have a fraction."""
-    return _Rule(f"a number from {low:g} to {high:g}", lambda value: _is_number(value, int, float, low=low, high=high))
-
-
-def _one_of(choices: type[StrEnum]) -> _Rule:
-    """Make the rule of a choice."""
-    names = [str(choice) for choice in choices]
-    return _Rule(" or ".join(names), lambda value: isinstance(value, str) and value in names, choices)
-
-
-def _is_patterns(value: object) -> bool:
-    """Say whether this is a list of lines, each of which can stand in an ignore file."""
-    return isinstance(value, list | tuple) and all(_is_pattern(item) for item in value)
-
-
-def _is_pattern(item: object) -> bool:
-    """Say whether this is one line of text; a lone surrogate can't be written to a file."""
-    if not isinstance(item, str) or not item.strip():
-        return False
-    return not any(char in "\0\r\n" or "\ud800" <= char <= "\udfff" for char in item)
-
-
-_SWITCH = _Rule("true or false", lambda value: isinstance(value, bool))
-_PATTERNS = _Rule("a list of git ignore patterns, one line of text each", _is_patterns, tuple)
-_MANY = 1_000_000_000
-_DAY_S = 86_400
-
-_RULES: Mapping[str, _Rule] = {
-    "enabled": _SWITCH,
-    "max_snapshots": _whole(1, _MANY),
-    "max_total_size_mb": _whole(0, _MANY),
-    "max_file_size_mb": _whole(0, _MANY),
-    "auto_prune": _SWITCH,
-    "retention_days": _number(0, 36_500),
-    "min_interval_hours": _number(0, 87_600),
-    "max_files": _whole(1, _MANY),
-    "nested_repos": _one_of(NestedRepos),
-    "exclude": _PATTERNS,
-    "include": _PATTERNS,
-    "terminal": _one_of(Terminal),
-    "on_failure": _one_of(OnFailure),
-    "hook_deadline_s": _number(0.1, 3_600),
-    "durability": _one_of(Durability),
-    "min_free_mb": _whole(0, _MANY),
-    "watch.quiet_ms": _whole(1, 60_000),
-    "watch.idle_gap_s": _number(0.1, _DAY_S),
-    "watch.max_wait_s": _number(0.1, _DAY_S),
-}
-"""Every key with the values it takes; those of a nested mapping with a dot."""
-
-
-def _check(layer: object, source: str, problems: list[str], prefix: str = "") -> dict[str, object]:
-    """Return a layer's values by dotted key, and add what is wrong with it to the problems."""
-    name = f"{source}: {_SECTION}.{prefix}".rstrip(".")
-    if layer is None:
-        return {}
-    if isinstance(layer, bool) and not prefix:
-        return {"enabled": layer}
-    if not hasattr(layer, "items"):
-        either = "a mapping" if prefix else "true, false or a mapping"
-        problems.append(f"{name} must be {either}, not {_show(layer)}.")
-        return {}
-    values: dict[str, object] = {}
-    for key, value in layer.items():
-        dotted = prefix + key if isinstance(key, str) else ""
-        rule = _RULES.get(dotted)
-        if dotted == "watch":
-            values.update(_check(value, source, problems, "watch."))
-        elif rule is None:
-            unknown = f"{source}: {_SECTION}.{prefix}{_show_key(key)}"
-            problems.append(f"{unknown} is not a setting{_suggest(dotted, prefix)}")
-        elif rule.accepts(value):
-            values[dotted] = rule.convert(value)
-        else:
-            problems.append(f"{source}: {_SECTION}.{dotted} must be {rule.allowed}, not {_show(value)}.")
-    return values
-
-
-def _suggest(dotted: str, prefix: str) -> str:
-    """Return how the sentence about an unknown key ends: with the key that was probably meant, if there is one."""
-    known = [key for key in (*_RULES, "watch") if key.startswith(prefix)]
-    # By the last part too: a key of `watch` that stands one level too high is as likely as a wrong letter.
-    names = {key.removeprefix("watch."): key for key in known} | {key: key for key in known}
-    close = difflib.get_close_matches(dotted.removeprefix(prefix)[:100], names, n=1)
-    return f"; did you mean {names[close[0]]}?" if close else "."
-
-
-def _show_key(key: object) -> str:
-    """Return a key as it may stand in a message."""
-    return key if isinstance(key, str) and key.isprintable() and len(key) <= _SHOWN_LENGTH else _show(key)
-
-
-def _show(value: object) -> str:
-    """Return a value as a user knows it from YAML, short and on one line."""
-    match value:
-        case None:
-            shown = "nothing"
-        case bool():
-            shown = str(value).lower()
-        case int() | float():
-            shown = "so large a number" if abs(value) > _MANY**2 else str(value)
-        case str():
-            shown = repr(value if len(value) <= _SHOWN_LENGTH else value[: _SHOWN_LENGTH - 1] + "…")
-        case list() | tuple():
-            bad = [item for item in value if not _is_pattern(item)]
-            shown = f"a list that holds {_show(bad[0])}" if bad else "a list"
-        case _:
-            shown = "a mapping" if hasattr(value, "items") else f"a {type(value).__name__}"
-    return shown
 
 
 def _join(problems: list[str]) -> str:
@@ -344,15 +174,12 @@ def _build(values: Mapping[str, Any]) -> Settings:
     return Settings(**top, watch=WatchSettings(**watch))
 
 
-# Files
-
-
 @cache
 def _load_default_values() -> Mapping[str, object]:
     """Read the defaults that ship with the program, by dotted key."""
     text = resources.files("config").joinpath("defaults.yaml").read_text(encoding="utf-8")
     problems: list[str] = []
-    values = _check(yaml.safe_load(text), "defaults.yaml", problems)
+    values = check_layer(yaml.safe_load(text), "defaults.yaml", problems)
     assert not problems, problems  # noqa: S101 - a test holds the shipped file to the rules
     return values
 
@@ -372,79 +199,3 @@ def _sign(file: str | os.PathLike[str]) -> tuple[int, ...] | None:
         return None
     # The status change time tells what the others miss: permissions given back, a rewrite with the old mtime.
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
-def _read_section(file: str, problems: list[str]) -> object:
-    """Return the section of the user's file; None if there is none."""
-    text = _read_text(file)
-    try:
-        return _parse_section(text, file, problems)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise ConfigError(f"{file} is not valid YAML{where}.") from error
-
-
-def _read_text(file: str) -> str:
-    """Return the text of the user's file; none if it is missing."""
-    try:
-        with open(file, "rb", opener=_open_without_waiting) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ConfigError(f"{file} is not a regular file.")
-            raw = stream.read(_MAX_FILE_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror}.") from error
-    if len(raw) > _MAX_FILE_BYTES:
-        raise ConfigError(f"{file} is larger than 1 MiB, too large for settings.")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file} is not UTF-8.") from None
-
-
-def _open_without_waiting(file: str, flags: int) -> int:
-    """Open a file; a pipe in its place must not make us wait for a writer."""
-    return os.open(file, flags | os.O_NONBLOCK)
-
-
-def _parse_section(text: str, file: str, problems: list[str]) -> object:
-    """Return the section as Python values. Nothing else in the file is made into values: it belongs to the agent."""
-    loader = _Loader(text)
-    try:
-        document = loader.get_single_node()
-        if document is None:
-            return None
-        if not isinstance(document, yaml.MappingNode):
-            raise ConfigError(f"{file} must be a mapping at its top level.")
-        sections = [value for key, value in document.value if key.value == _SECTION]
-        if len(sections) > 1:
-            problems.append(f"{file}: {_SECTION} is given twice.")
-        if not sections:
-            return None
-        found = list(_find_node_problems(sections[0], _SECTION, set()))
-        problems.extend(f"{file}: {problem}" for problem in found)
-        return None if found else loader.construct_document(sections[0])
-    finally:
-        loader.dispose()
-
-
-def _find_node_problems(node: yaml.Node, name: str, seen: set[int]) -> Iterator[str]:
-    """Yield what YAML would silently resolve: keys given twice, and aliases, by which a small file becomes huge."""
-    if id(node) in seen:
-        yield f"{name} must be written out; aliases can't be used here."
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        keys: set[object] = set()
-        for key, value in node.value:
-            child = f"{name}.{_show_key(key.value)}"
-            if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                yield f"{child} is given twice."
-            keys.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
-            yield from _find_node_problems(key, child, seen)
-            yield from _find_node_problems(value, child, seen)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            yield from _find_node_problems(item, f"{name}[{index}]", seen)

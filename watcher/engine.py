@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from config.settings import NestedRepos
+from config.choices import NestedRepos
 from store.apply import ASIDE
 from store.baseline import refresh, too_many_files
 from store.capture import Limits, Scope

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from config.choices import Durability
 from config.errors import CheckpointError
 from config.paths import Paths
-from config.settings import Durability, Settings, SettingsSource, default_excludes
+from config.settings import Settings, SettingsSource, default_excludes
 from config.watched import format_watched, parse_watched
 from store.errors import CorruptFileError, NoSpaceError, NotLiveError, SafetyCheckpointError
 from store.excludes import refresh_excludes

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from config.choices import OnFailure
 from config.errors import CheckpointError
-from config.settings import OnFailure
 from store.project import resolve_path
 from watcher.answers import Answer, Attempt, explain
 from watcher.events import CONTAINERS, EventKind, Status, Why

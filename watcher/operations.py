@@ -1,11 +1,11 @@
 """Everything that can be asked, by name: the methods of the socket, and of a command that works without the service.
 
-Owns the methods, their arguments and their JSON. Text for people is made from that JSON elsewhere.
+Owns the methods and their JSON. What arguments may be belongs to `watcher.arguments`; text for people is made from the
+JSON elsewhere.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import replace
@@ -15,27 +15,25 @@ from config.errors import CheckpointError, UsageError
 from store.checkpoint import Kind, Label, take_checkpoint
 from store.diff import diff_states
 from store.errors import ChangedMeanwhileError, CorruptFileError, StoreError
-from store.files import to_path
 from store.git import find_git
 from store.history import list_checkpoints, resolve_checkpoint
-from store.layout import ProjectHash
 from store.objects import ObjectStore
 from store.plan import Mode
 from store.project import Project, list_projects
 from store.project_store import open_project_store
 from store.prune import Policy
 from store.restore import finish_rollback, roll_back, take_back_rollback
-from store.standings import Selection
 from store.state import state_of
 from store.statistics import list_statistics
 from watcher.agents import find_adapter
+from watcher.arguments import parse_payload, read_hashes, read_number, read_path, read_text
 from watcher.events import CONTAINERS, parse_event
 from watcher.hooks import handle_event
 from watcher.open_calls import go_on_from_here, record_open_calls
 from watcher.overview import describe_home, describe_maintenance
 from watcher.reasons import mask_secrets, one_line
 from watcher.rollback import describe_to_agent
-from watcher.selection import find_pattern, find_selected, is_pattern
+from watcher.selection import read_selection
 from watcher.turns import count_turns_since
 from watcher.upkeep import Upkeep
 from watcher.view import (
@@ -53,10 +51,10 @@ if TYPE_CHECKING:
 
     from store.objects import Commit
     from store.restore import Rollback
+    from store.standings import Selection
     from watcher.home import Desk, Home
     from watcher.progress import Progress
 
-_MANY = 1e12
 _WAIT_S = 600.0
 """How long a command given by hand may take; agents' hooks have their own deadline."""
 
@@ -126,8 +124,8 @@ class Operations:
 
     def hook(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Handle one agent's hook payload, and say how the hook client is to end."""
-        adapter = find_adapter(_text(arguments, "agent"))
-        payload = parse_payload(_text(arguments, "payload"))
+        adapter = find_adapter(read_text(arguments, "agent"))
+        payload = parse_payload(read_text(arguments, "payload"))
         event = adapter.translate(payload)
         if event is None:
             return {"stdout": "", "stderr": "", "exit_code": 0}
@@ -161,8 +159,8 @@ class Operations:
         """Put a checkpoint back."""
         project = self._project(arguments)
         self._refuse_container(arguments)
-        given = _text(arguments, "hash")
-        selection = self._selection(project, arguments)
+        given = read_text(arguments, "hash")
+        selection = read_selection(project, arguments)
         now = time.time()
         commits = self._history(project)
         if not commits:
@@ -196,7 +194,7 @@ class Operations:
         """Finish a rollback that was cut off, or take it back."""
         project = self._project(arguments)
         self._refuse_container(arguments)
-        action = _text(arguments, "action")
+        action = read_text(arguments, "action")
         if action not in ("resume", "abort"):
             raise UsageError(f"Unknown action {action!r}; it is resume or abort.")
         now = time.time()
@@ -220,7 +218,7 @@ class Operations:
         """Compare a checkpoint, or the first one of a session, with the files as they are now."""
         project = self._project(arguments)
         self._refuse_container(arguments)
-        given = _text(arguments, "hash")
+        given = read_text(arguments, "hash")
         commits = self._history(project)
         if not commits:
             self._refuse_without_history(project)
@@ -235,17 +233,17 @@ class Operations:
         project = self._project(arguments)
         self._home.refuse_too_broad(project)
         self._refuse_missing(project)
-        reason = mask_secrets(one_line(_text(arguments, "reason", default="") or "manual checkpoint"))
+        reason = mask_secrets(one_line(read_text(arguments, "reason", default="") or "manual checkpoint"))
         return self._take(project, reason, on_progress)
 
     def watch(self, arguments: Mapping[str, object], on_progress: Progress | None = None) -> dict[str, object]:
         """Opt a project in or out, or list those that are in."""
-        action = _text(arguments, "action")
+        action = read_text(arguments, "action")
         if action == "list":
             return {"projects": list(self._home.watched())}
         if action not in ("add", "remove"):
             raise UsageError(f"Unknown action {action!r}; it is add, remove or list.")
-        project = Project.of(os.path.join(_path(arguments, "cwd", default="/"), _path(arguments, "path")))
+        project = Project.of(os.path.join(read_path(arguments, "cwd", default="/"), read_path(arguments, "path")))
         if action == "remove":
             return self._opt_out(project)
         self._home.refuse_too_broad(project)
@@ -269,10 +267,11 @@ class Operations:
     def prune(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Sweep now, or say what a sweep would do."""
         settings, _ = self._home.settings()
+        cap_mb = read_number(arguments, "max_size_mb", default=settings.max_total_size_mb)
         policy = Policy(
-            retention_days=_number(arguments, "retention_days", default=settings.retention_days),
-            max_bytes=int(_number(arguments, "max_size_mb", default=settings.max_total_size_mb) * 1024 * 1024) or None,
-            confirmed=_hashes(arguments, "orphans"),
+            retention_days=read_number(arguments, "retention_days", default=settings.retention_days),
+            max_bytes=int(cap_mb * 1024 * 1024) or None,
+            confirmed=read_hashes(arguments, "orphans"),
             dry_run=arguments.get("dry_run") is True,
         )
         return describe_pruned(self.upkeep.sweep(policy, now=time.time()))
@@ -323,7 +322,7 @@ class Operations:
 
     def _project(self, arguments: Mapping[str, object]) -> Project:
         """Return the project that a request is about."""
-        workdir = _path(arguments, "workdir")
+        workdir = read_path(arguments, "workdir")
         if not workdir.startswith("/"):
             raise UsageError("`workdir` must be an absolute directory.")
         return self._home.find_project(workdir, "/")
@@ -349,28 +348,6 @@ class Operations:
         hashes = {name.rpartition("/")[2] for name in tips}
         records = [record for name, record in list_projects(self._home.layout) if name in hashes]
         return sorted(record.workdir for record in records if not isinstance(record, CorruptFileError))
-
-    def _selection(self, project: Project, arguments: Mapping[str, object]) -> Selection:
-        dry_run = arguments.get("dry_run") is True
-        paths = arguments.get("paths") or []
-        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-            raise UsageError("`paths` must be a list of file names.")
-        session = arguments.get("session")
-        if session is not None and (paths or arguments.get("all") is True or not isinstance(session, str)):
-            raise UsageError("`session` must be text, and goes with a whole checkpoint and hand edits kept.")
-        if arguments.get("all") is True:
-            if paths:
-                raise UsageError("Name files or restore all, not both.")
-            return Selection(Mode.ALL, dry_run=dry_run)
-        if not paths:
-            return Selection(Mode.DEFAULT, dry_run=dry_run, session=session)
-        cwd = _path(arguments, "cwd", default=project.workdir)
-        return Selection(
-            Mode.SELECTED,
-            paths=tuple(find_selected(project, path, cwd) for path in paths if not is_pattern(path)),
-            patterns=tuple(find_pattern(project, path, cwd) for path in paths if is_pattern(path)),
-            dry_run=dry_run,
-        )
 
     def _count_turns(self, project: Project, commits: list[Commit], checkpoint: Commit) -> int:
         """Return how many turns lie between a checkpoint and now, in the session that last changed the project."""
@@ -401,21 +378,6 @@ class Operations:
             raise StoreError("git was not found on PATH, so no checkpoint can be taken.", hint="Install git.")
 
 
-def parse_payload(text: str) -> Mapping[str, object]:
-    """Return the JSON object that an agent sent.
-
-    Raises:
-        UsageError: It is not one.
-    """
-    try:
-        payload = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError("The hook's payload is not JSON.") from error
-    if not isinstance(payload, dict):
-        raise UsageError("The hook's payload is not a JSON object.")
-    return payload
-
-
 def _changed(done: Rollback) -> bool:
     return bool(done.restored or done.removed)
 
@@ -424,33 +386,3 @@ def _first_of_session(commits: list[Commit], arguments: Mapping[str, object]) ->
     """Return the oldest kept checkpoint of a session: the one given, else that of the newest checkpoint."""
     session = arguments.get("session") or commits[0].note.get("session")
     return [commit for commit in commits if commit.note.get("session") == session][-1] if session else commits[-1]
-
-
-def _text(arguments: Mapping[str, object], name: str, *, default: str | None = None) -> str:
-    value = arguments.get(name, default)
-    if not isinstance(value, str):
-        raise UsageError(f"`{name}` must be given, as text.")
-    return value
-
-
-def _number(arguments: Mapping[str, object], name: str, *, default: float) -> float:
-    value = arguments.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _MANY:
-        raise UsageError(f"`{name}` must be a number, 0 or more.")
-    return value
-
-
-def _hashes(arguments: Mapping[str, object], name: str) -> frozenset[ProjectHash]:
-    value = arguments.get(name) or []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise UsageError(f"`{name}` must be a list of projects' hashes.")
-    return frozenset(ProjectHash(each) for each in value)
-
-
-def _path(arguments: Mapping[str, object], name: str, *, default: str | None = None) -> str:
-    value = _text(arguments, name, default=default)
-    if value and to_path(value) is None:
-        raise UsageError(f"`{name}` is {value!a}, which no file can be named.")
-    return value

@@ -18,8 +18,6 @@ from tests.support.workdir import fingerprint_git, git, make_project, photograph
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
 _KEPT_COUNT = 4
 
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 
 from config.settings import default_excludes
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from store.entries import Oid
     from store.objects import Commit
     from store.project_store import ProjectStore
-
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 _odd_projects = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 Photo = dict[bytes, tuple[str, bytes]]

@@ -20,8 +20,6 @@ from store.ignore import IgnoreRules, parse_rules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
 _PLAIN_NAMES = [b"a", b"b", b"ab", b"a.o", b"b.o", b".env", b"dist", b"x.tar.gz"]
 _ODD_NAMES = [
     b"#a", b"!a", b"\\a", b"a\\", b"a b", b"a ", b" ", b"[a]", b"[", b"]", b"a]", b"*", b"a*b",

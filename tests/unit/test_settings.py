@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from config.choices import Durability, NestedRepos, OnFailure, Terminal
 from config.errors import ConfigError
-from config.settings import (
-    Durability,
-    NestedRepos,
-    OnFailure,
-    Settings,
-    SettingsSource,
-    Terminal,
-    WatchSettings,
-    load_settings,
-)
+from config.settings import Settings, SettingsSource, WatchSettings, load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
